@@ -65,21 +65,19 @@ def page() -> str:
     figures = [load_figure(name) for name in find_names() if name.partition("/")[0] in _OF_A_PAPER]
     with_runs = [figure for figure in figures if figure.has_runs]
     done = [figure for figure in with_runs if _kept(figure) and not _kept(figure)["failures"]]
-    return "\n".join([
+    lines = [
         "# Every figure and table of the five papers",
         "",
-        "Written by `python benchmarks/paper_figures.py`; do not edit. How a reproduction works, and what its verdicts "
-        "mean, stands in",
-        "[reproduce.md](reproduce.md).",
+        "Written by `python benchmarks/paper_figures.py`; do not edit. How a reproduction works, and what its verdicts",
+        "mean, stands in [reproduce.md](reproduce.md).",
         "",
-        f"Of {len(figures)} figures and tables {len(with_runs)} have something to run, and {len(done)} of these were run "
-        "here to their end at their smallest size",
-        "(`--small`): short runs, small nets, other games. That shows that they run, and cannot show whether a paper is "
-        "right; longer runs",
-        "of what the papers claim are in [claims.md](claims.md) and [results.md](results.md).",
+        f"Of {len(figures)} figures and tables {len(with_runs)} have something to run, and {len(done)} of these were",
+        "run here to their end at their smallest size (`--small`): short runs, small nets, other games. That shows",
+        "that they run, and cannot show whether a paper is right; longer runs of what the papers claim are in",
+        "[claims.md](claims.md) and [results.md](results.md).",
         "",
-        *(line for paper in _OF_A_PAPER for line in _of_paper(paper, figures)),
-    ])  # fmt: skip
+    ]
+    return "\n".join([*lines, *(line for paper in _OF_A_PAPER for line in _of_paper(paper, figures))])
 
 
 def _of_paper(paper: str, figures: list[Figure]) -> Iterator[str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launch.records.listing import Entry
+from launch.formats import short
+from launch.records.listing import Entry, printable
 
 _OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track", "evaluation")
 # A name begins with these if groups differ in them, since a reader knows them best.
@@ -56,11 +57,32 @@ def differences(entries: Sequence[Entry]) -> dict[str, list[Any]]:
     return {key: [config.get(key) for config in configs] for key in _differing(configs)}
 
 
-def show_setting(value: Any) -> str:
-    """Return a setting as short text; None means that a run has no such setting."""
+def show_setting(value: Any, key: str = "") -> str:
+    """Return a setting as text, with numbers as all pages write them, also if the command line gave them as text.
+
+    Whole numbers are never rounded, and a seed is a name.
+
+    Args:
+        value: None means that a run has no such setting.
+        key: of the setting.
+    """
     if value is None:
         return "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bool) or key == "seed":
+        return str(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return str(value)
+    if number.is_integer() and float(f"{number:.4g}") != number:
+        return f"{int(number):,}"
+    return short(number) or str(value)
+
+
+def setting_label(settings: Mapping[str, Any]) -> str:
+    """Return the name of a setting of a sweep in figures and tables, with the last parts of its keys."""
+    named = (f"{key.rpartition('.')[2]} {show_setting(value, key)}" for key, value in settings.items())
+    return ", ".join(printable(each, 100) for each in named) or "all"
 
 
 def _settings_key(entry: Entry) -> str:
@@ -95,7 +117,7 @@ def _names(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     # A last part alone is ambiguous if another chosen key ends in it.
     shown = [part if last_parts.count(part) == 1 else key for key, part in zip(chosen, last_parts, strict=True)]
     return [
-        ", ".join(f"{word} {show_setting(config.get(key))}" for key, word in zip(chosen, shown, strict=True))
+        ", ".join(f"{word} {show_setting(config.get(key), key)}" for key, word in zip(chosen, shown, strict=True))
         for config in configs
     ]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from flask import Flask, Response, abort, request, send_file
 
-from launch.dashboard.checked import MOST_RUNS
 from launch.dashboard.library import Library
 from launch.records.listing import VIDEO_TYPES, Entry, find_videos
 from launch.records.series import UnreadableError, read_rows
@@ -19,15 +18,22 @@ _ROWS_PER_PIECE = 2000
 
 
 def install(server: Flask, library: Library) -> None:
-    """Add the addresses `/csv` and `/video` to a server."""
+    """Add the addresses `/csv` and `/video` to a server; the key of a sweep stands for all its members."""
 
     @server.get("/csv")
     def points() -> Any:
-        keys = request.args.get("runs", "").split(",")[:MOST_RUNS]
-        entries = [entry for entry in map(library.find, keys) if entry is not None and not entry.is_sweep]
+        keys = [key for key in dict.fromkeys(request.args.get("runs", "").split(",")) if key]
+        found = {key: library.find(key) for key in keys}
+        entries = [
+            run
+            for entry in found.values()
+            if entry is not None
+            for run in (library.members(entry) if entry.is_sweep else [entry])
+        ]
         if not entries:
             abort(404)
-        pieces = csv_pieces(entries, request.args.getlist("metric") or None)
+        missing = [key for key, entry in found.items() if entry is None]
+        pieces = csv_pieces(entries, request.args.getlist("metric") or None, missing)
         return Response(pieces, mimetype="text/csv", headers={"Content-Disposition": "attachment; filename=laser.csv"})
 
     @server.get("/video")
@@ -41,12 +47,13 @@ def install(server: Flask, library: Library) -> None:
         return send_file(found, mimetype=VIDEO_TYPES[found.suffix.lower()], conditional=True)
 
 
-def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterator[str]:
+def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None, missing: Sequence[str] = ()) -> Iterator[str]:
     """Yield every point of runs as CSV, piece by piece; a run that cannot be read has a line with the reason.
 
     Args:
         entries: the runs.
         names: of metrics; None: all.
+        missing: keys of which there is no run; each has a line.
     """
     text = io.StringIO()
     writer = csv.writer(text)
@@ -59,6 +66,8 @@ def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None) -> Iterato
                     yield _taken(text)
         except UnreadableError as error:
             writer.writerow([harmless(entry.name), harmless(error.problem.wrong)])
+    for key in missing:
+        writer.writerow([harmless(key), "there is no such run here (any more)"])
     yield _taken(text)
 
 

@@ -126,12 +126,27 @@ def draw_facet(
     )
     # The dots of the table and the list of names stand for a legend, which would take half of a small picture.
     figure["layout"]["showlegend"] = False
-    figure["layout"]["uirevision"] = f"{facet.key} {view.axis} {view.log}"
-    for axis, bounds in ranges_of(view.zoom, facet.key, view.axis).items():
-        figure["layout"][axis] |= {"range": bounds, "autorange": False}
+    zoom_in(figure, view.zoom, facet.key, view.axis)
     if view.references:
         _add_references(figure, facet, view.theme)
     return figure
+
+
+def zoom_in(figure: Figure, zoom: Any, key: str, axis: Axis, meta: str = "") -> None:
+    """Give a figure the ranges that the user zoomed to, and a state of its own for each axis and scale.
+
+    Args:
+        figure: to change.
+        zoom: see `ranges_of`.
+        key: of the figure's panel on its page.
+        axis: of x.
+        meta: what the figure shows, where a control of the page changes this: a range of y belongs to it.
+    """
+    layout = figure["layout"]
+    scale = "log" if layout["yaxis"].get("type") == "log" else ""
+    layout |= {"meta": meta, "uirevision": f"{key} {meta} {axis} {scale}"}
+    for name, bounds in ranges_of(zoom, " ".join(filter(None, (key, meta, scale))), axis).items():
+        layout[name] |= {"range": bounds, "autorange": False}
 
 
 def ranges_of(zoom: Any, facet: str, axis: Axis) -> dict[str, list[float]]:
@@ -140,7 +155,7 @@ def ranges_of(zoom: Any, facet: str, axis: Axis) -> dict[str, list[float]]:
     Args:
         zoom: what the page's script keeps, {"axis": AXIS, "x": [low, high], "y": {FACET: [low, high]}}; any value is
             possible.
-        facet: key of the picture.
+        facet: key of the picture; a logarithmic axis has "log" at its end, since its ranges are exponents.
         axis: of x; a range on another axis means nothing here.
     """
     if not isinstance(zoom, dict) or zoom.get("axis") != axis:

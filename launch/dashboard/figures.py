@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from launch.dashboard.formats import axis_formats, byte_unit, short
+from launch.formats import axis_formats, byte_unit, short
 
 Theme = Literal["light", "dark"]
 Figure = dict[str, Any]
@@ -35,6 +35,16 @@ _LINE = 48
 _MOST_MARKS = 8
 """Values of a setting that all stand at its axis."""
 _COUNTED = 100.0
+_MOST_IN_BOX = 10
+"""Curves whose values fit into one box at the pointer; of more curves the box shows the nearest one."""
+_CLOSEST: dict[str, Any] = {"hovermode": "closest", "hoverdistance": 60, "spikedistance": -1}
+_CROSSHAIR: dict[str, Any] = {
+    "showspikes": True,
+    "spikemode": "across",
+    "spikesnap": "hovered data",
+    "spikethickness": 1,
+    "spikedash": "dot",
+}
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
@@ -72,6 +82,11 @@ def colour_of(number: int, theme: Theme = "light") -> str:
     """Return a colour of the palette, as #rrggbb."""
     colours = _COLOURS[theme]
     return colours[number % len(colours)]
+
+
+def dash_of(number: int) -> str:
+    """Return the dashes of a line by its number, in Plotly's words: another pattern after each round of colours."""
+    return _DASHES[number // len(_COLOURS["light"]) % len(_DASHES)]
 
 
 def ink(theme: Theme) -> str:
@@ -117,7 +132,7 @@ def line_figure(
             "line": {
                 "color": colour,
                 "width": 1 if curve.is_faint else 2,
-                "dash": _DASHES[number // len(_COLOURS[theme]) % len(_DASHES)],
+                "dash": dash_of(number),
             },
             "opacity": 0.35 if curve.is_faint else 1.0,
             "legendgroup": str(place),
@@ -133,6 +148,13 @@ def line_figure(
             traces.append(_end(curve, colour))
     layout = base_layout(theme, x_title, y_title)
     layout["showlegend"] = sum(curve.in_legend and not curve.is_baseline for curve in curves) > 1
+    if sum(curve.in_legend for curve in curves) > _MOST_IN_BOX:
+        layout |= _CLOSEST
+        for axis in ("xaxis", "yaxis"):
+            layout[axis] |= _CROSSHAIR | {"spikecolor": _INK[theme]}
+        for trace in traces:
+            if "hovertemplate" not in trace and trace.get("hoverinfo") != "skip":
+                trace["hovertemplate"] = f"%{{fullData.name}}: %{{y}}<br>%{{x}} {as_text(x_title)}<extra></extra>"
     furthest = max((float(np.nanmax(curve.x, initial=0.0)) for curve in curves), default=0.0)
     layout["xaxis"] |= axis_formats([furthest])
     if furthest >= _COUNTED:  # steps are counts, which are shown in full

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from launch.formats import short
 from launch.recording.metric_table import FIELDS, known_key, values_by_field
 
 STALLED_S = 60.0
@@ -136,7 +137,7 @@ def _no_numbers(facts: Facts) -> str:
 def _not_finite(facts: Facts) -> str:
     bad = facts.values.get(_APPLIED)
     if bad is not None and bad < 0.999:
-        return f"{100 * (1 - bad):.3g} % of learner steps were skipped because their gradient was not finite"
+        return f"{short(100 * (1 - bad))} % of learner steps were skipped because their gradient was not finite"
     return ""
 
 
@@ -171,7 +172,7 @@ def _rejected(facts: Facts) -> list[str]:
         word, num_steps = _SOURCES[source], counts.get(source, 1.0)
         if num_steps <= 0 or accepted > 1 - _REJECTED:
             continue
-        tight = f": threshold {threshold:g} is tight" if isinstance(threshold, (int, float)) else ""
+        tight = f": threshold {short(threshold)} is tight" if isinstance(threshold, (int, float)) else ""
         found.append(f"{100 * (1 - accepted):.0f} % of {word} steps are rejected{tight}")
     return found
 
@@ -201,7 +202,7 @@ def _entropy(facts: Facts) -> str:
     entropy = facts.values.get(_ENTROPY)
     # A continuous policy has differential entropy, which may be negative.
     if entropy is not None and 0 <= entropy < 1e-3:
-        return f"the policy is nearly deterministic (entropy {entropy:.1e} nats): raise the entropy cost"
+        return f"the policy is nearly deterministic (entropy {short(entropy)} nats): raise the entropy cost"
     return ""
 
 
@@ -209,7 +210,7 @@ def _gradient(facts: Facts) -> str:
     norm = facts.values.get(_GRADIENT)
     most = _setting(facts.config, "max_gradient_norm")
     if norm is not None and isinstance(most, (int, float)) and 0 < 10 * most < norm:
-        return f"gradients are clipped hard: their norm is {norm:,.3g}, the limit {most:g}"
+        return f"gradients are clipped hard: their norm is {short(norm)}, the limit {short(most)}"
     return ""
 
 

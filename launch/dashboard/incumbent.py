@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from launch.dashboard.comparing import setting_label
 from launch.dashboard.figures import Curve, Figure, Theme, as_text, line_figure, message_figure
-from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.outcomes import NO_RETURN
-from launch.dashboard.panels import AXIS_TITLES
+from launch.dashboard.panels import AXIS_TITLES, METRIC_TITLES
 from launch.evaluation.settings_compared import SettingReturns, best_setting
+from launch.formats import short
 from launch.recording.metric_table import RETURN, known_key
 from launch.recording.return_curve import NUM_RETURNS
 from launch.records.listing import Entry, member_number, printable
@@ -67,22 +68,39 @@ def incumbent_figure(
         axis: of time.
         theme: of colours.
     """
-    return _figure(returns_over_time(library, members, axis), settings, axis, theme, "best setting", [])
+    return _figure(returns_over_time(library, members, axis), settings, axis, theme, "best setting", [], {})
 
 
-def best_member_figure(library: Library, members: Sequence[Entry], axis: Axis, theme: Theme) -> Figure:
-    """Draw the return of the member that is the best at each moment, over all members' own curves."""
+def best_member_figure(
+    library: Library, members: Sequence[Entry], settings: Sequence[SettingReturns], axis: Axis, theme: Theme
+) -> Figure:
+    """Draw the return of the member that is the best at each moment, over all members' own curves.
+
+    Args:
+        library: reads the curves.
+        members: of the sweep.
+        settings: of the members, which name them; () in a population.
+        axis: of time.
+        theme: of colours.
+    """
     returns = returns_over_time(library, members, axis)
     alone = [SettingReturns({"member": number}, (number,), ()) for number in returns.means]
+    words = {number: f" ({setting_label(one.settings)})" for one in settings for number in one.members if one.settings}
     own = [
         Curve(f"member {number}", returns.moments, mean, is_faint=True, in_legend=False, colour=6)
         for number, mean in returns.means.items()
     ]
-    return _figure(returns, alone, axis, theme, "best member", own)
+    return _figure(returns, alone, axis, theme, "best member", own, words)
 
 
 def _figure(
-    returns: Returns, settings: Sequence[SettingReturns], axis: Axis, theme: Theme, name: str, behind: list[Curve]
+    returns: Returns,
+    settings: Sequence[SettingReturns],
+    axis: Axis,
+    theme: Theme,
+    name: str,
+    behind: list[Curve],
+    about: Mapping[int, str],
 ) -> Figure:
     best = np.full(len(returns.moments), np.nan)
     abouts: list[str] = []
@@ -92,12 +110,15 @@ def _figure(
             abouts.append("")
             continue
         best[place] = winner.mean
-        abouts.append(f"{printable(winner.name, 200)}: {short(winner.mean)}, {_words(winner)}")
+        named = setting_label(winner.settings) + (about.get(winner.members[0], "") if len(winner.members) == 1 else "")
+        abouts.append(f"{printable(named, 200)}: {short(winner.mean)}, {_words(winner)}")
     if not returns.means:
         return message_figure(_TOO_EARLY if len(returns.moments) and returns.moments[-1] else NO_RETURN, theme)
     if not np.isfinite(best).any():
         return message_figure("settings of different games have no common best", theme)
-    figure = line_figure([*behind, Curve(name, returns.moments, best, colour=1)], AXIS_TITLES[axis], "", theme)
+    figure = line_figure(
+        [*behind, Curve(name, returns.moments, best, colour=1)], AXIS_TITLES[axis], METRIC_TITLES[RETURN], theme
+    )
     figure["data"][-1] |= {
         "mode": "lines+markers",
         "line": figure["data"][-1]["line"] | {"shape": "hv"},

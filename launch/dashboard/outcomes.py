@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from launch.dashboard.comparing import setting_label
 from launch.evaluation.settings_compared import SettingReturns
 
 Value = float | str
@@ -48,7 +49,9 @@ def outcomes_of(settings: Sequence[SettingReturns], rows: Sequence[Mapping[str, 
     for one in settings:
         members = [by_number[number] for number in one.members if number in by_number]
         if members:
-            found.append(Outcome(one.name, _known(members[0]["settings"]), one.mean, len(one.returns)))
+            found.append(
+                Outcome(setting_label(one.settings), _known(members[0]["settings"]), one.mean, len(one.returns))
+            )
     return found
 
 

@@ -21,9 +21,9 @@ from launch.dashboard.figures import (
     scatter_figure,
     shade,
 )
-from launch.dashboard.formats import short
 from launch.dashboard.importance import Importance
 from launch.dashboard.outcomes import NO_RETURN, Outcome, Value, ordered, varied
+from launch.formats import short
 from launch.records.listing import printable
 
 BY_RETURN = "return"
@@ -41,7 +41,7 @@ def importance_figure(table: Sequence[Importance], theme: Theme) -> Figure:
         "orientation": "h",
         "x": [one.mean for one in table],
         "y": names,
-        "text": [f"{one.mean:.2f} ({one.low:.2f} to {one.high:.2f})" for one in table],
+        "text": [f"{short(one.mean)} ({short(one.low)} to {short(one.high)})" for one in table],
         "hovertemplate": "%{y}: %{text}<extra></extra>",
         "textposition": "none",
         "marker": {"color": colour_of(0, theme)},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from laser.config import ConfigError
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
+from launch.dashboard.comparing import setting_label
 from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import Facet, View, draw_facet
 from launch.dashboard.figures import (
@@ -20,7 +20,6 @@ from launch.dashboard.figures import (
     line_figure,
     message_figure,
 )
-from launch.dashboard.formats import short
 from launch.dashboard.incumbent import best_member_figure
 from launch.dashboard.library import Library
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
@@ -28,12 +27,14 @@ from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.sweeps import Decision, read_schedule
 from launch.evaluation.agents_compared import agents_of
 from launch.evaluation.settings_compared import SettingReturns, compare_settings
+from launch.formats import short
 from launch.records.curves import bucket_scores
 from launch.records.lineage import ancestry
-from launch.records.listing import Entry, member_number, printable
+from launch.records.listing import Entry, member_number
 from launch.records.series import Axis, Series
 
 _MOST_IN_LEGEND = 8
+"""Curves that a legend above the figure has room for; the tables' marks name them however many there are."""
 
 NUM_POINTS = 400
 """Points per curve of a member."""
@@ -42,19 +43,6 @@ NUM_POINTS = 400
 def member_label(member: Entry) -> str:
     """Return a member's name in figures and tables."""
     return f"member {member.path.name}"
-
-
-def setting_label(one: SettingReturns) -> str:
-    """Return a setting's name in figures and tables, with the last parts of its keys."""
-    return ", ".join(f"{key.rpartition('.')[2]} {written(v)}" for key, v in one.settings.items()) or "all"
-
-
-def written(value: Any) -> str:
-    """Return a setting as the page writes numbers; texts of the command line that are numbers too."""
-    try:
-        return short(float(value))
-    except (TypeError, ValueError):
-        return printable(str(value), 60)
 
 
 def members_figure(library: Library, members: list[Entry], groups: Mapping[str, list[Entry]], view: View) -> Figure:
@@ -68,16 +56,27 @@ def members_figure(library: Library, members: list[Entry], groups: Mapping[str, 
     """
     figure = draw_facet(library, Facet(view.metrics[0], "", tuple(members), False), groups, frozenset(), view)
     figure["layout"]["showlegend"] = 1 < len(groups) <= _MOST_IN_LEGEND
+    for trace in figure["data"]:
+        trace["meta"] = trace.get("opacity", 1.0)  # assets/curves.js makes lines pale, and later as they were
     return figure
 
 
-def best_figure(library: Library, members: list[Entry], axis: Axis, theme: Theme) -> Figure:
+def best_figure(
+    library: Library, members: list[Entry], axis: Axis, theme: Theme, settings: Sequence[SettingReturns] = ()
+) -> Figure:
     """Draw the best member at each moment; of an agent that plays several games the paper's curve, bucket by bucket.
 
     Buckets end at a number of frames; of the axes only env steps are a multiple of these.
+
+    Args:
+        library: reads the curves.
+        members: of the sweep.
+        axis: of time.
+        theme: of colours.
+        settings: of the members; () in a population, whose members change theirs.
     """
     if plays_one_game(members):
-        return best_member_figure(library, members, axis, theme)
+        return best_member_figure(library, members, settings, axis, theme)
     if axis not in ("env_steps", "frames"):
         return message_figure("buckets are counted in env steps and frames: choose one of these axes", theme)
     repeat = _action_repeat(library, members) if axis == "env_steps" else 1.0
@@ -146,7 +145,7 @@ def lanes_of(members: list[Entry]) -> list[tuple[str, list[int]]]:
     if len(members) <= MOST_MEMBERS:
         return [(member_label(member), [member_number(member)]) for member in members]
     settings = compare_settings((member_number(member), member.overrides, math.nan) for member in members)
-    return [(f"{setting_label(one)} ({len(one.members)})", list(one.members)) for one in settings]
+    return [(f"{setting_label(one.settings)} ({len(one.members)})", list(one.members)) for one in settings]
 
 
 def _describe(decision: Decision) -> str:

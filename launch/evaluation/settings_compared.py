@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +46,16 @@ class SettingReturns:
         mean, half = mean_interval(self.returns)
         return mean - half, mean + half
 
-    def words(self) -> str:
-        """Return the mean with its interval and the number of seeds."""
+    def words(self, write: Callable[[float], str] = "{:,.1f}".format) -> str:
+        """Return the mean with its interval and the number of seeds.
+
+        Args:
+            write: returns a number as text.
+        """
         if not self.returns:
             return "no return yet"
-        around = "" if self.interval is None else f" ({self.interval[0]:,.1f} to {self.interval[1]:,.1f})"
-        return f"{self.mean:,.1f}{around}, {len(self.returns)} seed{'s' if len(self.returns) > 1 else ''}"
+        around = "" if self.interval is None else f" ({write(self.interval[0])} to {write(self.interval[1])})"
+        return f"{write(self.mean)}{around}, {len(self.returns)} seed{'s' if len(self.returns) > 1 else ''}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry `best_setting` of the object that `--json` prints."""

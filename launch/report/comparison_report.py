@@ -8,6 +8,7 @@ from pathlib import Path
 
 from launch.errors import NothingToResumeError
 from launch.evaluation.settings_compared import compare_settings
+from launch.formats import short
 from launch.recording.metric_panels import PANELS, Panel, names_of
 from launch.recording.progress import duration
 from launch.report import pictures
@@ -74,8 +75,8 @@ def _row(name: str, recorded: Recorded) -> Sequence[str]:
     interval = newest[0].interval if len(newest) == 1 else None
     return (
         name,
-        f"{score:,.2f}" if math.isfinite(score) else "none",
-        "" if interval is None else f"{interval[0]:,.2f} to {interval[1]:,.2f}",
+        short(score) if math.isfinite(score) else "none",
+        "" if interval is None else " to ".join(map(short, interval)),
         f"{end.env_steps:,}" if end else "0",
         duration(end.seconds) if end else "",
         recorded.config.algorithm.name,
@@ -94,7 +95,7 @@ def _add_seeds(page: Page, by_env: dict[str, dict[str, Recorded]]) -> None:
         if not any(len(one.returns) > 1 for one in compared):
             continue
         page.heading("Over seeds" + (f", {env}" if len(by_env) > 1 else ""))
-        page.table(("settings", "result"), [(one.name, one.words()) for one in compared])
+        page.table(("settings", "result"), [(one.name, one.words(short)) for one in compared])
 
 
 def _lines(panel: Panel, runs: dict[str, Recorded]) -> list[pictures.Line]:

@@ -9,6 +9,16 @@ from typing import Any
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+_DASHES = ("-", "--", ":", "-.", (0, (9, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)), (0, (6, 2, 1, 2, 1, 2)))
+NUM_STYLES = len(COLOURS) * len(_DASHES)
+"""Lines that differ in their colour or their dashes."""
+_MOST_IN_AXES = 6  # more names would hide the curves
+"""Labels that a legend inside the axes has room for; more of them stand below, where they hide nothing."""
+_LEGEND_COLUMNS, _LEGEND_ROW_INCHES = 3, 0.19
+_TITLE_INCHES = 0.42
+"""Height of the marks and the title of an x axis."""
+_LONG_LABEL = 28
+"""Letters of a label that leaves no room for another beside it."""
 _MOST_POINTS = 2000
 
 
@@ -66,7 +76,9 @@ def draw(
     # Without pyplot there is no window, and no global list of figures that must be closed.
     num_columns = len(panels) if num_columns is None else num_columns
     num_rows = -(-len(panels) // num_columns)
-    figure = Figure(figsize=(1.0 + 5.0 * num_columns, 3.6 * num_rows), layout="constrained")
+    below = max(_legend_rows(panel) for panel in panels) * _LEGEND_ROW_INCHES
+    size = 1.0 + 5.0 * num_columns, (3.6 + below) * num_rows
+    figure = Figure(figsize=size, layout="constrained")
     canvas: Any = FigureCanvasAgg(figure)
     share = len({panel.y_title for panel in panels}) == 1 if shares_y is None else shares_y
     grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
@@ -116,11 +128,11 @@ def draw_lineage(
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
-    labels = list(dict.fromkeys(line.label for line in panel.lines))
+    labels = _labels(panel)
     seen: set[str] = set()
     for line in panel.lines:
         points, band = thin(line.points), thin(line.band)
-        colour = COLOURS[labels.index(line.label) % len(COLOURS)]
+        colour, dashes = style(labels.index(line.label))
         if band:
             x = [x for x, _ in points]
             axes.fill_between(x, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.15, lw=0)
@@ -128,7 +140,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
             [x for x, _ in points],
             [y for _, y in points],
             color=colour,
-            linestyle="" if line.is_points else ("-", "--", ":")[labels.index(line.label) // len(COLOURS) % 3],
+            linestyle="" if line.is_points else dashes,
             label=None if line.label in seen else _plain(line.label),
             linewidth=1.3,
             drawstyle="steps-post" if line.is_steps else "default",
@@ -148,8 +160,33 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_xlabel(_plain(panel.x_title))
     axes.set_ylabel(_plain(panel.y_title))
     axes.grid(alpha=0.3)
-    if 1 <= len([label for label in labels if label]) <= 2 * len(COLOURS):
+    if _legend_rows(panel):
+        from matplotlib.transforms import ScaledTranslation
+
+        below = axes.transAxes + ScaledTranslation(0.0, -_TITLE_INCHES, axes.figure.dpi_scale_trans)
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
+        axes.legend(fontsize="x-small", handlelength=4.0, frameon=False, ncols=_legend_columns(panel), **place)
+    elif any(labels):
         axes.legend(fontsize="small")
+
+
+def style(number: int) -> tuple[str, Any]:
+    """Return the colour and the dashes of a line by its number; the first `NUM_STYLES` pairs are different."""
+    return COLOURS[number % len(COLOURS)], _DASHES[number // len(COLOURS) % len(_DASHES)]
+
+
+def _labels(panel: Panel) -> list[str]:
+    return list(dict.fromkeys(line.label for line in panel.lines))
+
+
+def _legend_rows(panel: Panel) -> int:
+    """Return the rows of the legend below the axes; 0: it has room inside."""
+    number = len(list(filter(None, _labels(panel))))
+    return -(-number // _legend_columns(panel)) if number > _MOST_IN_AXES else 0
+
+
+def _legend_columns(panel: Panel) -> int:
+    return 1 if max(map(len, _labels(panel)), default=0) > _LONG_LABEL else _LEGEND_COLUMNS
 
 
 def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from launch.evaluation.evaluation_result import EvaluationResult, TaskResult, published_words
+from launch.formats import short
 from launch.recording.metric_panels import PANELS, Line, Panel, names_of
 from launch.recording.metric_table import EVALUATION
 from launch.recording.progress import duration
@@ -81,7 +82,7 @@ def add_evaluations(page: Page, recorded: Recorded) -> None:
     if len(returns):
         page.heading("Evaluations while it trained")
         steps = returns.axes["env_steps"].tolist()
-        rows = [(f"{at:,.0f}", f"{value:,.2f}") for at, value in zip(steps, returns.values.tolist(), strict=True)]
+        rows = [(f"{at:,.0f}", short(value)) for at, value in zip(steps, returns.values.tolist(), strict=True)]
         shown = rows[-_MOST_EVALUATIONS:]
         page.table(("env steps", "mean return"), shown)
         if len(shown) < len(rows):
@@ -130,9 +131,9 @@ def _score_rows(what: str, tasks: Sequence[TaskResult]) -> Iterable[Sequence[str
             task.id,
             what,
             str(len(task.returns)),
-            f"{task.mean_return:,.2f}",
-            f"{low:,.2f} to {high:,.2f}",
-            "" if task.normalised is None else f"{task.normalised:.3f}",
+            short(task.mean_return),
+            f"{short(low)} to {short(high)}",
+            "" if task.normalised is None else short(task.normalised),
             "" if task.published is None else published_words(task.published),
         )
 

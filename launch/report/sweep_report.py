@@ -12,11 +12,12 @@ from launch.errors import LaunchError
 from launch.evaluation.evaluation_result import Interval
 from launch.evaluation.settings_compared import best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
+from launch.formats import short
 from launch.records.lineage import Decision, Lineage, ancestry
 from launch.records.listing import was_pruned
 from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw, draw_lineage
+from launch.report.pictures import NUM_STYLES, Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
 from launch.sweeps.evolution import SCHEDULE_NAME
@@ -53,11 +54,7 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     if not (path / "lineage.jsonl").is_file():  # members of a population change their settings
         _add_settings(page, members)
     page.heading("Curves")
-    lines = [
-        Line(f"member {member.number}", points)
-        for member in sorted(members, key=lambda member: member.number)
-        if not member.error and (points := member.recorded.returns)
-    ]
+    lines = _curves(members)
     if lines:
         words = "Return of every member"
         pictures["members.png"] = draw([Panel("env steps", "mean return of the last 20 episodes", lines)], words)
@@ -104,6 +101,16 @@ def _read_members(path: Path) -> list[_Member]:
     return members
 
 
+def _curves(members: Sequence[_Member]) -> list[Line]:
+    """Return the returns of every member; where lines cannot be told apart, the seeds of a setting are alike."""
+    readable = sorted((member for member in members if not member.error), key=lambda member: member.number)
+    names = {member.number: f"member {member.number}" for member in readable}
+    if len(readable) > NUM_STYLES:
+        settings = compare_settings((member.number, member.overrides, member.score) for member in readable)
+        names = {number: one.name for one in settings for number in one.members}
+    return [Line(names[member.number], points) for member in readable if (points := member.recorded.returns)]
+
+
 def _number_of(path: Path) -> int:
     return int(path.name) if path.name.isdigit() else -1
 
@@ -116,8 +123,8 @@ def _row(member: _Member) -> Sequence[str]:
     pruned = " (pruned)" if was_pruned(member.recorded.path) else ""
     return (
         str(member.number),
-        f"{member.score:,.2f}" if math.isfinite(member.score) else "none",
-        "" if member.interval is None else f"{member.interval[0]:,.2f} to {member.interval[1]:,.2f}",
+        short(member.score) if math.isfinite(member.score) else "none",
+        "" if member.interval is None else " to ".join(map(short, member.interval)),
         (f"{end.env_steps:,}" if end else "0") + pruned,
         settings or f"seed={member.recorded.config.seed}",
     )
@@ -133,15 +140,15 @@ def _add_settings(page: Page, members: Sequence[_Member]) -> None:
         (
             one.name,
             str(len(one.returns)),
-            f"{one.mean:,.2f}" if one.returns else "none",
-            "" if one.interval is None else f"{one.interval[0]:,.2f} to {one.interval[1]:,.2f}",
+            short(one.mean) if one.returns else "none",
+            "" if one.interval is None else " to ".join(map(short, one.interval)),
         )
         for one in settings
     ]
     page.table(("settings", "seeds", "mean return", "95 % interval over seeds"), rows)
     best = best_setting(settings)
     if best is not None:
-        page.paragraph(f"The best setting has the highest mean over its seeds: {best.name}, {best.words()}.")
+        page.paragraph(f"The best setting has the highest mean over its seeds: {best.name}, {best.words(short)}.")
 
 
 def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[str, bytes]:
@@ -187,7 +194,7 @@ def _add_lineage(page: Page, members: Sequence[_Member], decisions: Sequence[Dec
 
 
 def _schedule_row(change: SettingsChange, keys: Sequence[str]) -> Sequence[str]:
-    return (f"{change.env_steps:,}", *(f"{change.settings[key]:.4g}" if key in change.settings else "" for key in keys))
+    return (f"{change.env_steps:,}", *(short(change.settings[key]) if key in change.settings else "" for key in keys))
 
 
 def _steps(changes: Sequence[SettingsChange], key: str, end: float) -> list[tuple[float, float]]:

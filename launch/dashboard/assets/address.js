@@ -37,8 +37,8 @@
   };
 
   /* Writes fields [name, value, default] into the address; what equals its default is left out. A run of changes to one
-     field, as while typing, is one step of the back button. */
-  laser.write = function (fields) {
+     field, as while typing, is one step of the back button; what a page writes as it opens is none. */
+  laser.write = function (fields, opens) {
     const query = new URLSearchParams(location.search);
     for (const [name, value, fallback] of fields) {
       query.delete(name);
@@ -55,7 +55,7 @@
     lastWritten = names;
     lastAt = now;
     const text = query.toString();
-    history[goesOn ? "replaceState" : "pushState"]({}, "", location.pathname + (text ? "?" + text : ""));
+    history[goesOn || opens ? "replaceState" : "pushState"]({}, "", location.pathname + (text ? "?" + text : ""));
     known = location.pathname + location.search;
   };
 

@@ -9,11 +9,26 @@
       const plot = found.target.closest && found.target.closest(".linked .js-plotly-plot");
       if (!plot || plot.isLinked || !plot.on) return;
       plot.isLinked = true;
-      plot.on("plotly_hover", (data) => others(plot, (other) =>
-        window.Plotly.Fx.hover(other, { xval: data.xvals ? data.xvals[0] : data.points[0].x }, "xy", true)));
+      plot.on("plotly_hover", (data) => others(plot, (other) => window.Plotly.Fx.hover(other, at(other, data), "xy",
+        true)));
       plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
       plot.on("plotly_relayout", (change) => zoomed(plot, change));
     }, true);
+  }
+
+  /* The same moment in another picture; one that shows the nearest curve only shows that of the same name. */
+  function at(other, data) {
+    const x = data.xvals ? data.xvals[0] : data.points[0].x;
+    if (other._fullLayout.hovermode !== "closest") return { xval: x };
+    const name = data.points[0].fullData.name;
+    const curve = other._fullData.findIndex((trace) => trace.name === name && trace.hoverinfo !== "skip");
+    if (curve < 0) return { xval: x };
+    let nearest = 0;
+    const places = other._fullData[curve].x;
+    for (let i = 1; i < places.length; i++) {
+      if (Math.abs(places[i] - x) < Math.abs(places[nearest] - x)) nearest = i;
+    }
+    return [{ curveNumber: curve, pointNumber: nearest }];
   }
 
   function others(plot, act) {
@@ -48,15 +63,20 @@
     const axis = group.dataset.axis, known = zoom();
     const before = known && known.axis === axis ? known : { axis: axis, y: {} };
     const after = { axis: axis, y: Object.assign({}, before.y) };
-    const place = x === undefined ? before.x : x, key = plot.closest(".panel").dataset.facet;
+    const place = x === undefined ? before.x : x, key = keyOf(plot);
     if (place) after.x = place;
     if (y) after.y[key] = y;
     if (y === null) delete after.y[key];
     keep(after.x || Object.keys(after.y).length ? after : null);
   }
 
+  /* A range of y belongs to what is drawn and to its scale: see `zoom_in` in launch/dashboard/facets.py. */
+  function keyOf(plot) {
+    const scale = plot._fullLayout.yaxis.type === "log" ? "log" : "";
+    return [plot.closest(".panel").dataset.facet, plot.layout.meta, scale].filter(Boolean).join(" ");
+  }
   function zoom() {
-    return JSON.parse(new URLSearchParams(location.search).get("zoom"));
+    try { return JSON.parse(new URLSearchParams(location.search).get("zoom")); } catch (error) { return null; }
   }
   function keep(value) {
     window.laser.write([["zoom", value, null]]);
@@ -65,6 +85,7 @@
   Object.assign(window.laser.callbacks, {
     /* Another axis takes the zoom away. */
     unzoom: function (axis, value) {
+      for (const group of document.querySelectorAll(".linked")) group.dataset.axis = axis;
       if (value && value.axis !== axis) keep(null);
     },
   });
@@ -80,7 +101,8 @@
     }, 700);
   });
 
-  /* Saving the content of a figure. */
+  /* Saving the content of a figure. A name of its legend has a line of this height. */
+  const NAME_SIZE = 11, NAME_PX = 19;
   document.addEventListener("click", function (event) {
     const button = event.target.closest("[data-save]");
     if (!button) return;
@@ -93,14 +115,17 @@
     const kind = button.dataset.save;
     if (kind === "csv") return save(new Blob([csv(plot)], { type: "text/csv" }), name + ".csv");
     /* A picture by itself needs a legend with room for every name: below the figure, one name a line. */
-    const names = plot._fullData.filter((trace) => trace.showlegend && trace.visible === true && trace.name).length;
-    const below = names > 1 ? 19 * names + 20 : 0;
-    const width = Math.max(700, plot.clientWidth), inner = Math.max(400, plot.clientHeight);
+    const named = plot._fullData.filter((trace) => trace.showlegend && trace.visible === true && trace.name);
+    const names = named.length, below = names > 1 ? NAME_PX * names + 20 : 0;
+    const widest = Math.max(...named.map((trace) => wide(trace.name)), 0);
+    const width = Math.max(700, plot.clientWidth, Math.ceil(widest) + 140), inner = Math.max(400, plot.clientHeight);
     const height = inner + below;
     const layout = Object.assign({}, plot.layout, {
       title: { text: escaped(title), font: { size: 15 } },
       showlegend: names > 1,
-      legend: { orientation: "v", x: 0, y: -70 / (inner - 140), yanchor: "top", font: { size: 11 } },
+      /* By default a legend is at most half as high as the picture, and the rest of it has to be scrolled to. */
+      legend: { orientation: "v", x: 0, y: -70 / (inner - 140), yanchor: "top", font: { size: NAME_SIZE },
+        tracegroupgap: 0, maxheight: below + NAME_PX },
       margin: Object.assign({}, plot.layout.margin, { t: 60, b: 80 + below }),
       width: width, height: height, autosize: false,
     });
@@ -112,6 +137,12 @@
         return save(new Blob([text], { type: "image/svg+xml" }), name + ".svg");
       });
   });
+
+  function wide(name) {
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = NAME_SIZE + "px " + getComputedStyle(document.body).fontFamily;
+    return pen.measureText(name).width;
+  }
 
   function escaped(text) {
     return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

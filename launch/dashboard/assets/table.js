@@ -135,7 +135,8 @@
     const key = props.data.key, isHidden = hidden.has(key);
     if (!(key in drawn) && !isHidden) return null;
     const element = React.createElement;
-    const dot = element("span", { className: "dot", style: { background: drawn[key] || "var(--quiet)" } });
+    const [colour, dash] = (drawn[key] || "var(--quiet) solid").split(" ");
+    const dot = element("span", { className: "dot", style: { "--curve": colour }, "data-dash": dash });
     const eye = element("svg", { viewBox: "0 0 16 16", width: 15, height: 15, "aria-hidden": true },
       element("path", { d: EYE, fillRule: "evenodd", fill: "currentColor" }),
       isHidden ? element("path", { d: "M2 15L14 1", stroke: "currentColor", strokeWidth: 1.6 }) : null);
@@ -145,7 +146,7 @@
         ref: pressed(() => toggle(key)) }, eye));
   };
 
-  /* Numbers, by the rule of launch/dashboard/formats.py, and ages. */
+  /* Numbers, by the rule of launch/formats.py, durations and ages. */
   function shown(params) {
     const value = params.value;
     if (value === null || value === undefined) return "";
@@ -170,10 +171,22 @@
     if (seconds < 86400) return Math.round(seconds / 3600) + " h";
     return Math.round(seconds / 86400) + " d";
   }
+  /* The rule of `duration` in launch/recording/progress.py. */
+  function lasted(params) {
+    const seconds = params.value;
+    if (typeof seconds !== "number") return "";
+    if (seconds < 60) return Math.round(seconds) + "s";
+    const all = Math.round(seconds), two = (number) => String(number).padStart(2, "0");
+    const minutes = Math.floor(all / 60), hours = Math.floor(minutes / 60);
+    if (minutes < 60) return minutes + "m" + two(all % 60) + "s";
+    return hours < 24 ? hours + "h" + two(minutes % 60) + "m" : Math.floor(hours / 24) + "d" + two(hours % 24) + "h";
+  }
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.shown = shown;
   functions.counted = counted;
   functions.ago = ago;
+  functions.lasted = lasted;
+  functions.minutes = (params) => params.data.c_duration === null ? null : params.data.c_duration / 60;
   functions.hours = (params) => params.data.age_s === null ? null : (Date.now() / 1000 - params.data.age_s) / 3600;
   setInterval(function () {
     const api = document.hidden ? null : grid();

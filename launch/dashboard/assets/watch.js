@@ -16,6 +16,11 @@
         timer = setTimeout(next, data.ms);
       })();
     },
+    /* The address names the run that the page has chosen, so that a link to it shows the same run. */
+    openWatch: function (start) {
+      if (start.run && start.at === window.laser.at) window.laser.write([["run", start.run, start.named]], true);
+      return true;
+    },
     evaluation: function (number, films) {
       const film = (films || [])[number - 1];
       return film || ["", ""];

@@ -14,8 +14,9 @@ from launch.dashboard.address import Address, Control, controls_store, remember_
 from launch.dashboard.checked import MOST_RUNS, one_of, texts, whole
 from launch.dashboard.comparing import differences, show_setting
 from launch.dashboard.facets import POINTS_OF_A_CURVE, View, draw_facet, facets_of, groups_of
-from launch.dashboard.figures import colour_of
+from launch.dashboard.figures import Theme, colour_of, dash_of
 from launch.dashboard.library import Library
+from launch.dashboard.not_here import beyond, malformed, no_number, unknown
 from launch.dashboard.pages.help import about_metric
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
@@ -35,6 +36,8 @@ from launch.records.series import AXES
 
 _UNCHOSEN = 8
 _MOST_METRICS = 12
+"""Metrics that are drawn; the page says so if more are chosen."""
+_MOST_OFFERED = 1000
 _CURVES = {
     "runs": "one for each run",
     "interval": "mean over seeds, 95 % interval",
@@ -52,14 +55,27 @@ _CONTROLS = (
 )
 
 
-def layout(address: Address, hidden: list[str]) -> Any:
+def missing(address: Address) -> list[str]:
+    """Return in words what the address asks of the comparison and it does not have."""
+    return [
+        *unknown(address, "axis", AXES),
+        *unknown(address, "curves", tuple(_CURVES)),
+        *unknown(address, "show", tuple(_SHOW)),
+        *no_number(address, "smoothing", MOST_SMOOTHING),
+        *malformed(address, "zoom", address.json("zoom")),
+        *beyond(address, "metric", _MOST_OFFERED, "metrics"),
+    ]
+
+
+def layout(address: Address, hidden: list[str], *, has_frames: bool = True) -> Any:
     """Return the comparison as it stands in the address.
 
     Args:
         address: of the page.
         hidden: keys of the runs that are hidden.
+        has_frames: whether frames differ from env steps in any run.
     """
-    metrics = [name for name in address.texts("metric", (RETURN,)) if name][:_MOST_METRICS]
+    metrics = [name for name in address.texts("metric", (RETURN,)) if name][:_MOST_OFFERED]
     offered = [{"label": title_of(name), "value": name} for name in metrics or [RETURN]]
     show = [{"label": words, "value": name} for name, words in _SHOW.items()]
     curves = [{"label": words, "value": name} for name, words in _CURVES.items()]
@@ -68,7 +84,7 @@ def layout(address: Address, hidden: list[str]) -> Any:
             html.Div(
                 [
                     labelled("metrics", dcc.Dropdown(id="metric", options=offered, value=metrics, multi=True), "wide"),
-                    axis_choice("axis", address.text("axis")),
+                    axis_choice("axis", address.text("axis"), has_frames=has_frames),
                     smoothing_choice("smoothing", address.number("smoothing", 0)),
                     labelled(
                         "curves",
@@ -146,7 +162,7 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         entries, _ = _compared(library, view)
         names = {name for entry in entries for name in library.summary(entry).latest.values}
-        names |= {RETURN, *texts(chosen, _MOST_METRICS)}
+        names |= {RETURN, *texts(chosen, _MOST_OFFERED)}
         offered = [{"label": title_of(name), "value": name} for name in sorted(names, key=_rank)]
         return no_update if offered == options else offered
 
@@ -189,8 +205,11 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         entries, words = _compared(library, table_view)
         shown = texts(show, 10)
+        asked_metrics = tuple(dict.fromkeys(texts(metrics, _MOST_OFFERED)))
+        if len(asked_metrics) > _MOST_METRICS:
+            words += f", the first {_MOST_METRICS} of {len(asked_metrics)} metrics"
         view = View(
-            metrics=tuple(dict.fromkeys(texts(metrics, _MOST_METRICS))),
+            metrics=asked_metrics[:_MOST_METRICS],
             axis=one_of(axis, AXES, "env_steps"),
             half_width=whole(smoothing, 0, MOST_SMOOTHING, 0),
             by_setting=curves in BANDS,
@@ -210,7 +229,9 @@ def register(app: Dash, library: Library) -> None:
         if state == seen:
             raise PreventUpdate
         groups = groups_of(entries, view)
-        colours = {entry.key: colour_of(n, theme) for n, runs in enumerate(groups.values()) for entry in runs}
+        colours = {
+            entry.key: f"{colour_of(n, theme)} {dash_of(n)}" for n, runs in enumerate(groups.values()) for entry in runs
+        }
         query = urlencode({"runs": ",".join(colours), "metric": view.metrics}, doseq=True)
         title, difference = _difference(entries)
         return (
@@ -246,10 +267,16 @@ def _panels(
 def _legend(groups: dict[str, list[Entry]], unseen: frozenset[str], view: View) -> list[Any]:
     """Return the names of the curves beside their colours."""
     return [
-        html.Span([html.Span(className="dot", style={"background": colour_of(place, view.theme)}), name])
+        html.Span([_dot(place, view.theme), name])
         for place, (name, runs) in enumerate(groups.items())
         if any(run.key not in unseen for run in runs)
     ]
+
+
+def _dot(place: int, theme: Theme) -> html.Span:
+    """Return the dot of a curve in its colour; where the colours begin again, a piece of the dashed line."""
+    marks: dict[str, Any] = {"data-dash": dash_of(place)}
+    return html.Span(className="dot", style={"--curve": colour_of(place, theme)}, **marks)
 
 
 def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:
@@ -260,7 +287,7 @@ def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:
     number = f"{len(found)} setting{'' if len(found) == 1 else 's'}"
     head = ["run", *map(printable, found)]
     rows = [
-        [entry.name, *(printable(show_setting(values[place]), 60) for values in found.values())]
+        [entry.name, *(printable(show_setting(values[place], key), 60) for key, values in found.items())]
         for place, entry in enumerate(entries)
     ]
     return f"These {len(entries)} runs differ in {number}", table(head, rows if found else [], "in none", "settings")

@@ -95,6 +95,18 @@ def panel(
     )
 
 
+def linked(content: Sequence[Any], axis: str, class_name: str = "") -> html.Div:
+    """Return figures over the same x axis, which have one crosshair and one zoom (see assets/figures.js).
+
+    Args:
+        content: parts with the figures, each in a `panel` with a `facet`.
+        axis: of x in the address; the page's callback "unzoom" follows its control.
+        class_name: further classes.
+    """
+    marks: dict[str, Any] = {"data-axis": one_of(axis, AXES, "env_steps")}
+    return html.Div(list(content), className=f"linked {class_name}", **marks)
+
+
 def section(name: str, title: Any, content: Sequence[Any], address: Address, *, opens: bool = True) -> html.Details:
     """Return a section that the user opens and shuts; the address says whether it is open.
 
@@ -124,10 +136,17 @@ def words_of(sentences: Sequence[str]) -> list[Any]:
     return [html.P(sentence, className="finding") for sentence in sentences]
 
 
-def axis_choice(name: str, value: str = "env_steps") -> Any:
-    """Return the control for the x axis."""
+def axis_choice(name: str, value: str = "env_steps", *, has_frames: bool = True) -> Any:
+    """Return the control for the x axis.
+
+    Args:
+        name: of the control.
+        value: of the address.
+        has_frames: whether frames differ from env steps; else they are offered only where the address asks for them.
+    """
     words = AXIS_TITLES | {"seconds": "seconds"}
-    options = [{"label": words[axis], "value": axis} for axis in AXIS_TITLES]
+    offered = [axis for axis in AXIS_TITLES if axis != "frames" or has_frames or value == "frames"]
+    options = [{"label": words[axis], "value": axis} for axis in offered]
     chosen = one_of(value, AXES, "env_steps")
     return labelled("axis", dcc.RadioItems(id=name, options=options, value=chosen, inline=True), "choice")
 

@@ -10,16 +10,18 @@ from dash.exceptions import PreventUpdate
 
 from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import one_of, texts, whole
+from launch.dashboard.facets import zoom_in
 from launch.dashboard.figures import Figure, Theme
-from launch.dashboard.formats import short
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
+from launch.dashboard.not_here import beyond, malformed, no_number, not_here, unknown
 from launch.dashboard.pages import run_notes
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
     clock,
     labelled,
+    linked,
     panel,
     scale_choice,
     section,
@@ -31,6 +33,7 @@ from launch.dashboard.pages.run_panels import (
     MOST_PANELS,
     baseline_choice,
     baseline_of,
+    baselines,
     own_scales,
     panels_of_run,
     sections,
@@ -46,13 +49,14 @@ from launch.dashboard.pages.run_tables import (
 )
 from launch.dashboard.panels import SCALES, Scale, draw
 from launch.dashboard.sweeps import read_schedule
+from launch.formats import short
 from launch.recording.metric_panels import Line, Panel, names_of
 from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, log_tail, printable
 from launch.records.series import AXES, Axis
 
 _POINTS = 250
-_MOST_METRICS = 20
+_MOST_METRICS = 100
 
 
 _CONTROLS = (
@@ -90,12 +94,13 @@ def layout(library: Library, address: Address) -> Any:
                 className="line",
             ),
             *([html.P(_member_settings(entry), className="quiet", id="member-settings")] if sweep else []),
+            not_here(_missing(library, entry, address)),
             html.Div(id="findings", role="status"),
             *([log] if has_failed else []),
             html.Div(id="tiles", className="tiles"),
             html.Div(
                 [
-                    axis_choice("run-axis", address.text("axis")),
+                    axis_choice("run-axis", address.text("axis"), has_frames=_has_frames(summary)),
                     smoothing_choice("run-smoothing", address.number("smoothing", 0)),
                     scale_choice("run-scale", address.text("y")),
                     baseline_choice(library, entry, address),
@@ -114,27 +119,7 @@ def layout(library: Library, address: Address) -> Any:
                 className="controls sticky",
             ),
             html.P(id="panels-found", className="quiet", role="status"),
-            *sections(library, entry, address),
-            section(
-                "any",
-                "Any metric",
-                [
-                    html.Section(
-                        [
-                            dcc.Dropdown(
-                                id="any",
-                                options=[{"label": printable(name), "value": name} for name in offered],
-                                value=metrics,
-                                multi=True,
-                                placeholder="choose metrics to show in a separate panel",
-                            ),
-                            panel("Chosen metrics", {"panel": "any"}),
-                        ],
-                        className="panel wide",
-                    )
-                ],
-                address,
-            ),
+            linked([*sections(library, entry, address), _any_metric(offered, metrics, address)], address.text("axis")),
             run_notes.layout(library, entry, address),
             section("config", "Config", config_parts(entry), address),
             *([] if has_failed else [log]),
@@ -142,12 +127,42 @@ def layout(library: Library, address: Address) -> Any:
             dcc.Store(id="run-seen"),
             dcc.Store(id="run-drawn"),
             dcc.Store(id="run-title"),
+            dcc.Store(id="zoom", data=address.json("zoom")),
             dcc.Store(id="run-scales", data={scale: address.texts(f"y-{scale}")[:MOST_PANELS] for scale in SCALES}),
             controls_store("run", _CONTROLS, address),
             clock("run-clock", rests=True),
             clock("run-words-clock"),
         ]
     )
+
+
+def _has_frames(summary: Summary) -> bool:
+    moment = summary.latest.moment
+    return moment is None or moment.frames != moment.env_steps
+
+
+def _missing(library: Library, entry: Entry, address: Address) -> list[str]:
+    """Return in words what the address asks for and the page does not have."""
+    panels = [each.key for each in panels_of_run(library, entry)]
+    places = {"pin": "pinned panel", "large": "enlarged panel", "y-most": "panel", "y-log": "panel"}
+    return [
+        *unknown(address, "axis", AXES),
+        *no_number(address, "smoothing", MOST_SMOOTHING),
+        *unknown(address, "y", tuple(SCALES), "y axes"),
+        *unknown(address, "baseline", baselines(library, entry)),
+        *unknown(address, "metric", library.summary(entry).latest.values),
+        *beyond(address, "metric", _MOST_METRICS, "metrics"),
+        *(each for place, what in places.items() for each in unknown(address, place, panels, what)),
+        *malformed(address, "zoom", address.json("zoom")),
+    ]
+
+
+def _any_metric(offered: list[str], metrics: list[str], address: Address) -> Any:
+    options = [{"label": printable(name), "value": name} for name in offered]
+    about = "choose metrics to show in a separate panel"
+    choice = dcc.Dropdown(id="any", options=options, value=metrics, multi=True, placeholder=about)
+    chosen = panel("Chosen metrics", {"panel": "any"}, facet="any")
+    return section("any", "Any metric", [html.Section([choice, chosen], className="panel wide")], address)
 
 
 def _member_settings(entry: Entry) -> str:
@@ -166,6 +181,9 @@ def register(app: Dash, library: Library) -> None:
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("run-title", "data")
     )
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "unzoom"), Input("run-axis", "value"), State("zoom", "data")
+    )
 
     @app.callback(
         Output({"panel": ALL}, "figure"),
@@ -181,6 +199,7 @@ def register(app: Dash, library: Library) -> None:
         State("run-key", "data"),
         State("run-drawn", "data"),
         State({"panel": ALL}, "id"),
+        State("zoom", "data"),
     )
     def draw_panels(
         axis: Any,
@@ -194,6 +213,7 @@ def register(app: Dash, library: Library) -> None:
         key: Any,
         drawn: Any,
         ids: Any,
+        zoom: Any,
     ) -> Any:
         entry = library.find(key)
         if entry is None or theme not in ("light", "dark"):
@@ -215,7 +235,9 @@ def register(app: Dash, library: Library) -> None:
             due = [name for name in asked if name in visible and before.get(name) != state]
             if not due:
                 raise PreventUpdate
-        figures = library.once(("panels", key, state, tuple(due)), lambda: _figures(library, runs, due, own, *settings))
+        figures = library.once(
+            ("panels", key, state, tuple(due), str(zoom)), lambda: _figures(library, runs, due, own, *settings, zoom)
+        )
         return [figures.get(name, no_update) for name in asked], before | dict.fromkeys(due, state)
 
     @app.callback(
@@ -270,6 +292,7 @@ def _figures(
     scale: Scale,
     names: tuple[str, ...],
     theme: Theme,
+    zoom: Any,
 ) -> dict[str, Figure]:
     lines = tuple(Line(printable(name), name) for name in names)
     entry, *baselines = runs
@@ -280,6 +303,9 @@ def _figures(
     panels = {each.key: each for each in known if each.key in due}
     series = library.series(entry, names_of(list(panels.values())), _POINTS)
     under = [library.series(each, names_of(list(panels.values())), _POINTS) for each in baselines]
-    return {
+    figures = {
         key: draw(each, series, axis, theme, half_width, scales.get(key, scale), under) for key, each in panels.items()
     }
+    for key, figure in figures.items():
+        zoom_in(figure, zoom, key, axis)
+    return figures

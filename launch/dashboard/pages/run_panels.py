@@ -35,7 +35,13 @@ def sections(library: Library, entry: Entry, address: Address) -> list[Any]:
         chosen = [panels[key] for key in keys if key in panels and (title == "Pinned" or key not in pinned)]
         empty = [each for each in chosen if is_settled and not each.chosen(known)]
         drawn = [
-            panel(each.title, {"panel": each.key}, tools=_tools(each, address), about=about_panel(each, known))
+            panel(
+                each.title,
+                {"panel": each.key},
+                tools=_tools(each, address),
+                about=about_panel(each, known),
+                facet=each.key,
+            )
             for each in chosen
             if each not in empty
         ]
@@ -71,7 +77,7 @@ def _tools(each: Panel, address: Address) -> list[Any]:
 
 def baseline_choice(library: Library, entry: Entry, address: Address) -> Any:
     """Return the control for the runs that are laid under every panel: one, or all seeds of a setting."""
-    offered = _baselines(library, entry)
+    offered = baselines(library, entry)
     chosen = one_of(address.text("baseline"), tuple(offered), None)
     options = [
         {"label": name if len(runs) == 1 else f"{name} ({len(runs)} runs)", "value": name}
@@ -86,12 +92,12 @@ def baseline_of(library: Library, entry: Entry, name: Any) -> list[Entry]:
     if not isinstance(name, str) or not name:
         return []
     if name.startswith(_ALL_SEEDS):
-        return _baselines(library, entry).get(name, [])
+        return baselines(library, entry).get(name, [])
     found = library.find(name)
     return [] if found is None or found.is_sweep else [found]
 
 
-def _baselines(library: Library, entry: Entry) -> dict[str, list[Entry]]:
+def baselines(library: Library, entry: Entry) -> dict[str, list[Entry]]:
     """Return the runs of every baseline by its name; a group is named after one of its runs, as the address is kept."""
     others = [each for each in library.entries().values() if not each.is_sweep and each.key != entry.key]
     groups = {f"{_ALL_SEEDS}{group[0].name}": group for group in seeds_of(others)}

@@ -8,9 +8,9 @@ from typing import Any
 from dash import html
 
 from launch.dashboard.comparing import flat
-from launch.dashboard.formats import short, size
 from launch.dashboard.library import Summary
 from launch.dashboard.pages.parts import ago, table, tile
+from launch.formats import short, size
 from launch.recording.metric_table import RATE, RETURN, known_key, label_of, rows_of, values_by_field
 from launch.recording.progress import duration
 from launch.recording.return_curve import NUM_RETURNS

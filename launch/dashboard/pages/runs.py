@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dash_ag_grid
@@ -12,11 +12,20 @@ from dash.exceptions import PreventUpdate
 
 from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import texts
-from launch.dashboard.comparing import show_setting
+from launch.dashboard.comparing import setting_label
 from launch.dashboard.library import Library, Summary
+from launch.dashboard.not_here import beyond, not_here, quoted, unknown
 from launch.dashboard.pages import comparison
-from launch.dashboard.pages.further_columns import MOST_COLUMNS, further_cells, further_columns, offered_columns
+from launch.dashboard.pages.further_columns import (
+    BEST_FIRST,
+    MOST_COLUMNS,
+    further_cells,
+    further_columns,
+    known_columns,
+    offered_columns,
+)
 from launch.dashboard.pages.parts import clock, labelled
+from launch.dashboard.table_view import NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, printable
 from launch.records.run_summary import NUM_RETURNS
@@ -26,9 +35,9 @@ def _column(name: str, field: str, width: int, **more: Any) -> dict[str, Any]:
     return {"headerName": name, "field": field, "width": width, **more}
 
 
-_TEXT = {"filter": "agTextColumnFilter"}
+_TEXT = {"filter": TEXT_FILTER}
 _NUMBER = {
-    "filter": "agNumberColumnFilter",
+    "filter": NUMBER_FILTER,
     "filterParams": {"defaultOption": "greaterThanOrEqual"},
     "headerTooltip": "type a number below to keep the runs with at least this value",
     "type": "rightAligned",
@@ -41,12 +50,14 @@ _AGE = _NUMBER | {
     "headerTooltip": "since the newest numbers; type a number N below to keep the runs of the last N hours",
     "valueFormatter": {"function": "ago(params)"},
 }
-# A click on the head of a return sorts from the best.
-_BEST_FIRST = _NUMBER | {"sortingOrder": ["desc", "asc", None]}
-_BEST_RETURN = _BEST_FIRST | {
-    "headerTooltip": f"the highest mean return of {NUM_RETURNS} episodes, and the env steps at which it was reached",
-    "valueFormatter": {"function": "best(params)"},
-}
+_BEST_RETURN = (
+    _NUMBER
+    | BEST_FIRST
+    | {
+        "headerTooltip": f"the highest mean return of {NUM_RETURNS} episodes, and the env steps where it was reached",
+        "valueFormatter": {"function": "best(params)"},
+    }
+)
 _MARK = {"cellRenderer": "Mark", "pinned": "left", "sortable": False, "floatingFilter": False, "resizable": False}
 _COLUMNS = [
     _column("", "mark", 60, headerTooltip="colour in the comparison; the eye hides a run there", **_MARK),
@@ -57,7 +68,7 @@ _COLUMNS = [
     _column("environment", "env", 100, tooltipField="env", **_TEXT),
     _column("env steps", "env_steps", 84, **_COUNT),
     _column("frames", "frames", 86, **_COUNT),
-    _column("return", "return", 76, **_BEST_FIRST),
+    _column("return", "return", 76, **_NUMBER | BEST_FIRST),
     _column("best", "best", 132, **_BEST_RETURN),
     _column("steps/s", "rate", 74, **_NUMBER),
     _column("bottleneck", "bottleneck", 100, flex=1, minWidth=100, tooltipField="bottleneck", **_TEXT),
@@ -77,17 +88,28 @@ def layout(library: Library, address: Address) -> Any:
     chosen = [name for name in address.texts("column") if name][:MOST_COLUMNS]
     with_archived = bool(address.texts("archived"))
     rows = _rows(library, chosen, with_archived)
+    columns = _columns(rows, chosen)
     keys = {row["name"]: row["key"] for row in rows}
     search = address.text("search")
     ticked = [keys[name] for name in address.texts("run") if name in keys]
     hidden = [keys[name] for name in address.texts("hide") if name in keys]
+    filters, no_filters = filters_of(address, columns)
+    sort, no_sort = sort_of(address, columns)
+    missing = [
+        *_missing_runs(library, address, keys),
+        *no_filters,
+        *no_sort,
+        *unknown(address, "column", known_columns(library)),
+        *beyond(address, "column", MOST_COLUMNS, "columns"),
+        *comparison.missing(address),
+    ]
     # Without a filter the comparison need not wait for the table.
-    is_whole = not search and not address.text("filter")
+    is_whole = not search and not filters
     view = {"ticked": ticked, "kept": None, "out": 0} if is_whole else None
     start = {
         "search": search,
-        "filter": _filter(address.json("filter"), chosen),
-        "sort": _sort(address.texts("sort"), chosen),
+        "filter": filters,
+        "sort": sort,
         "hidden": hidden,
         "opened": [keys[name] for name in address.texts("opened") if name in keys],
         "at": address.moment,
@@ -130,9 +152,10 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 className="line",
             ),
+            not_here(missing),
             dash_ag_grid.AgGrid(
                 id="table",
-                columnDefs=_columns(rows, chosen),
+                columnDefs=columns,
                 rowData=rows,
                 selectedRows={"ids": ticked},
                 getRowId="params.data.key",
@@ -158,7 +181,7 @@ def layout(library: Library, address: Address) -> Any:
                 },
                 style={"height": f"{min(420, 108 + 34 * max(3, sum(not row['sweep'] for row in rows)))}px"},
             ),
-            comparison.layout(address, hidden),
+            comparison.layout(address, hidden, has_frames=_has_frames(rows)),
             dcc.Store(id="table-start", data=start),
             dcc.Store(id="table-view", data=view),
             dcc.Store(id="table-open"),
@@ -209,29 +232,27 @@ def register(app: Dash, library: Library) -> None:
     comparison.register(app, library)
 
 
-def _filter(model: Any, chosen: list[str]) -> dict[str, Any] | None:
-    """Return the filters of the address that belong to a column of the table."""
-    if not isinstance(model, dict):
-        return None
-    fields = {column["field"] for column in [*_COLUMNS, *further_columns(chosen)] if column.get("filter")}
-    kept = {name: each for name, each in model.items() if name in fields and isinstance(each, dict)}
-    return kept if all({"filterType", "type"} <= each.keys() for each in kept.values()) else None
-
-
-def _sort(orders: list[str], chosen: list[str]) -> list[dict[str, Any]]:
-    pairs = [order.rpartition(":") for order in orders]
-    fields = {column["field"] for column in [*_COLUMNS, *further_columns(chosen)]}
+def _missing_runs(library: Library, address: Address, keys: Collection[str]) -> list[str]:
+    """Return the runs that the address asks for and the table does not have: archived ones say so."""
+    everything = {entry.name for entry in library.entries().values()}
+    kinds = {"run": "run", "hide": "hidden run", "opened": "opened sweep"}
     return [
-        {"colId": field, "sort": way, "sortIndex": place}
-        for place, (field, _, way) in enumerate(pairs)
-        if field in fields and way in ("asc", "desc")
+        f"{kind} {quoted(name)}" + (" (archived: show archived runs)" if name in everything else "")
+        for place, kind in kinds.items()
+        for name in address.texts(place)
+        if name and name not in keys
     ]
 
 
 def _columns(rows: list[dict[str, Any]], chosen: list[str]) -> list[dict[str, Any]]:
     """Return the columns, with those that the user chose; frames that equal the env steps of every run take none."""
-    repeats = any(row["frames"] != row["env_steps"] for row in rows)
-    return [*(column for column in _COLUMNS if repeats or column["field"] != "frames"), *further_columns(chosen)]
+    has_frames = _has_frames(rows)
+    always = (column for column in _COLUMNS if has_frames or column["field"] != "frames")
+    return [*always, *further_columns(chosen, rows)]
+
+
+def _has_frames(rows: list[dict[str, Any]]) -> bool:
+    return any(row["frames"] != row["env_steps"] for row in rows)
 
 
 def _newest(summary: Summary) -> float:
@@ -281,8 +302,8 @@ def _row(summary: Summary) -> dict[str, Any]:
 
 def _label(member: Entry) -> str:
     """Return a member's name below its sweep: its number and its own settings."""
-    settings = ", ".join(f"{key.rpartition('.')[2]} {show_setting(value)}" for key, value in member.overrides.items())
-    return printable(f"member {member.path.name}" + (f" · {settings}" if settings else ""))
+    settings = f" · {setting_label(member.overrides)}" if member.overrides else ""
+    return printable(f"member {member.path.name}{settings}")
 
 
 def _rounded(value: float | None) -> float | None:

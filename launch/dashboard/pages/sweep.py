@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dash_ag_grid
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
@@ -13,29 +12,30 @@ from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control, controls_store, remember_controls
 from launch.dashboard.checked import one_of, whole
 from launch.dashboard.exchange_figures import MOST_MEMBERS
-from launch.dashboard.facets import View
-from launch.dashboard.formats import short
+from launch.dashboard.facets import View, zoom_in
+from launch.dashboard.figures import Figure, as_text
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
-from launch.dashboard.pages import sweep_exchange, sweep_settings
+from launch.dashboard.not_here import malformed, no_number, not_here, unknown
+from launch.dashboard.pages import sweep_exchange, sweep_members, sweep_settings
 from launch.dashboard.pages.help import help_button
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
     clock,
     labelled,
+    linked,
     panel,
     smoothing_choice,
     words_of,
 )
+from launch.dashboard.pages.sweep_members import columns, members_table, rows_of_members
 from launch.dashboard.pages.sweep_tables import (
-    columns,
     evolves,
     groups_of_members,
     has_seeds,
     keys_of,
     option_of,
-    rows_of_members,
     settings_of_sweep,
     settings_table,
     tiles_of_sweep,
@@ -43,6 +43,7 @@ from launch.dashboard.pages.sweep_tables import (
 from launch.dashboard.panels import METRIC_TITLES
 from launch.dashboard.sweeps import Decision, read_decisions
 from launch.evaluation.settings_compared import SettingReturns
+from launch.formats import short
 from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry
 from launch.records.seed_bands import BANDS
@@ -66,6 +67,7 @@ _CONTROLS = (
 )
 
 
+_NOTE_MEMBERS = "the tables above have the lines' colours; their rows bring a line to the front"
 _ABOUT_MEMBERS = "the chosen metric of each member, or of each setting over its seeds, as chosen above"
 _ABOUT_SETTINGS = (
     "the seeds of one setting are one row, the best first: the mean, over its seeds, of the returns of the last 20 "
@@ -96,6 +98,14 @@ def layout(library: Library, address: Address) -> Any:
     number_of = (
         f"{len(settings)} settings, {len(members)} members" if has_seeds(settings) else f"{len(members)} members"
     )
+    evolving = evolves(entry, decisions)
+    rows = rows_of_members(library, members, keys, decisions, settings)
+    missing = [
+        *_missing(address, members, settings),
+        *sweep_members.missing(address, keys, rows, evolving=evolving),
+        *sweep_settings.missing(address, keys),
+        *sweep_exchange.missing(address, members),
+    ]
     best, about_best = _BEST_MEMBER if sweep_figures.plays_one_game(members) else _BEST_AGENT
     return html.Div(
         [
@@ -106,12 +116,13 @@ def layout(library: Library, address: Address) -> Any:
                     html.P(f"{number_of}, {sharing}", className="quiet"),
                     html.A(
                         "returns as CSV",
-                        href=f"/csv?runs={','.join(member.key for member in members)}&metric=charts/mean_return",
+                        href=f"/csv?runs={entry.key}&metric=charts/mean_return",
                         className="button",
                     ),
                 ],
                 className="line",
             ),
+            not_here(missing),
             html.Div(id="sweep-findings", role="status"),
             html.Div(id="sweep-tiles", className="tiles"),
             html.Section(
@@ -125,15 +136,20 @@ def layout(library: Library, address: Address) -> Any:
                 className="panel wide",
                 hidden=not has_seeds(settings),
             ),
-            _members(library, entry, members, decisions),
-            _controls(address, settings),
-            html.Div(
+            *members_table(address, keys, rows, evolving=evolving),
+            _controls(library, address, members, settings),
+            linked(
                 [
-                    panel("Members", "sweep-curves", height_px=330, about=[_ABOUT_MEMBERS]),
-                    panel("Best setting at each moment", "incumbent", height_px=330, about=[_ABOUT_INCUMBENT]),
-                    panel(best, "sweep-best", height_px=330, about=[about_best]),
+                    panel("Members", "sweep-curves", 330, [_ABOUT_MEMBERS], note=_NOTE_MEMBERS, facet="members"),
+                    # Where each setting has one member, the best setting is the best member.
+                    html.Div(
+                        panel("Best setting at each moment", "incumbent", 330, [_ABOUT_INCUMBENT], facet="setting"),
+                        hidden=not has_seeds(settings),
+                    ),
+                    panel(best, "sweep-best", 330, [about_best], facet="best"),
                 ],
-                className="panels",
+                address.text("axis"),
+                "panels",
             ),
             sweep_settings.layout(address, keys),
             sweep_exchange.layout(address, entry, members),
@@ -142,6 +158,7 @@ def layout(library: Library, address: Address) -> Any:
             dcc.Store(id="sweep-seen"),
             dcc.Store(id="sweep-drawn"),
             dcc.Store(id="sweep-title"),
+            dcc.Store(id="zoom", data=address.json("zoom")),
             controls_store("sweep", _with_defaults(library, members, settings, keys), address),
             clock("sweep-clock", rests=True),
             clock("sweep-words-clock"),
@@ -156,6 +173,12 @@ def register(app: Dash, library: Library) -> None:
     sweep_exchange.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("sweep-title", "data")
+    )
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "unzoom"), Input("sweep-axis", "value"), State("zoom", "data")
+    )
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "openMembers"), Output("members-open", "data"), Input("members-start", "data")
     )
 
     @app.callback(
@@ -173,6 +196,7 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("sweep-drawn", "data"),
+        State("zoom", "data"),
     )
     def draw(
         metric: Any,
@@ -184,6 +208,7 @@ def register(app: Dash, library: Library) -> None:
         tick: Any,
         key: Any,
         drawn: Any,
+        zoom: Any,
     ) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
@@ -207,19 +232,20 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         settings = settings_of_sweep(library, entry, members, decisions)
         groups = groups_of_members(members, settings if view.by_setting else [])
-        figures = library.once(
-            ("sweep", key, state),
-            lambda: (
-                sweep_figures.members_figure(library, members, groups, view),
-                sweep_figures.best_figure(library, members, view.axis, theme),
-                sweep_figures.descent_figure(library, members, decisions, whose, theme),
-                sweep_figures.schedule_figure(library, whose, theme),
-            ),
-        )
-        return *figures, state
+
+        def figures() -> tuple[Figure, ...]:
+            curves = sweep_figures.members_figure(library, members, groups, view)
+            best = sweep_figures.best_figure(library, members, view.axis, theme, settings)
+            zoom_in(curves, zoom, "members", view.axis, view.metrics[0])
+            zoom_in(best, zoom, "best", view.axis)
+            descent = sweep_figures.descent_figure(library, members, decisions, whose, theme)
+            return curves, best, descent, sweep_figures.schedule_figure(library, whose, theme)
+
+        return *library.once(("sweep", key, state, str(zoom)), figures), state
 
     @app.callback(
         Output("members", "rowData"),
+        Output("members", "columnDefs"),
         Output("sweep-status", "children"),
         Output("sweep-status", "className"),
         Output("sweep-findings", "children"),
@@ -241,11 +267,13 @@ def register(app: Dash, library: Library) -> None:
         state = (library.version(members), summary.status, len(decisions))
 
         def words() -> tuple[Sequence[Any], list[int]]:
-            rows = rows_of_members(library, members, keys_of(entry, members), decisions)
+            keys = keys_of(entry, members)
             settings = settings_of_sweep(library, entry, members, decisions)
+            rows = rows_of_members(library, members, keys, decisions, settings)
             best = short(max((row["return"] for row in rows if row["return"] is not None), default=None))
             return marked(
                 rows,
+                columns(keys, rows, evolving=evolves(entry, decisions)),
                 summary.status,
                 f"status {summary.status}",
                 words_of(library.findings(summary)),
@@ -278,31 +306,34 @@ def _with_defaults(
     return [Control(each.id, each.name, own.get(each.name, each.default)) for each in _CONTROLS]
 
 
-def _members(library: Library, entry: Entry, members: list[Entry], decisions: list[Decision]) -> Any:
-    keys = keys_of(entry, members)
-    return dash_ag_grid.AgGrid(
-        id="members",
-        columnDefs=columns(keys, evolving=evolves(entry, decisions)),
-        rowData=rows_of_members(library, members, keys, decisions),
-        getRowId="params.data.key",
-        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderFilterButton": True},
-        dashGridOptions={"animateRows": False, "rowHeight": 32, "headerHeight": 36},
-        style={"height": f"{min(330, 44 + 32 * max(2, len(members)))}px"},
-    )
+def _missing(address: Address, members: list[Entry], settings: list[SettingReturns]) -> list[str]:
+    """Return in words what the address asks of the curves and of the lineage and they do not have."""
+    lines = [as_text(name) for groups in ([], settings) for name in groups_of_members(members, groups)]
+    return [
+        *unknown(address, "metric", tuple(METRIC_TITLES)),
+        *unknown(address, "axis", AXES),
+        *no_number(address, "smoothing", MOST_SMOOTHING),
+        *unknown(address, "curves", tuple(_CURVES) if has_seeds(settings) else ("runs",)),
+        *unknown(address, "line", lines),
+        *unknown(address, "member", [member.path.name for member in members]),
+        *malformed(address, "zoom", address.json("zoom")),
+    ]
 
 
-def _controls(address: Address, settings: list[SettingReturns]) -> Any:
+def _controls(library: Library, address: Address, members: list[Entry], settings: list[SettingReturns]) -> Any:
     def choice(title: str, name: str, options: dict[str, str], asked: str, default: Any) -> Any:
         value = one_of(address.text(asked), tuple(options), default)
         offered = [{"label": words, "value": key} for key, words in options.items()]
         return labelled(title, dcc.Dropdown(id=name, options=offered, value=value, clearable=False), "wide")
 
+    moments = [library.summary(member).latest.moment for member in members]
+    has_frames = any(one is None or one.frames != one.env_steps for one in moments)
     seeds = has_seeds(settings)
     curves = _CURVES if seeds else {"runs": _CURVES["runs"]}
     return html.Div(
         [
             choice("metric", "sweep-metric", METRIC_TITLES, "metric", RETURN),
-            axis_choice("sweep-axis", address.text("axis")),
+            axis_choice("sweep-axis", address.text("axis"), has_frames=has_frames),
             smoothing_choice("sweep-smoothing", address.number("smoothing", 0)),
             choice("curves", "sweep-curves-of", curves, "curves", "interval" if seeds else "runs"),
         ],

@@ -19,6 +19,7 @@ from launch.dashboard.exchange_figures import (
     exchange_figure,
 )
 from launch.dashboard.library import Library
+from launch.dashboard.not_here import unknown
 from launch.dashboard.pages.parts import labelled, panel
 from launch.dashboard.pages.sweep_tables import groups_of_members, option_of, settings_of
 from launch.records.listing import Entry
@@ -64,6 +65,14 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
         id="exchange-section",
         hidden=not option_of(entry, "share_replay") or len(members) < 2,
     )
+
+
+def missing(address: Address, members: list[Entry]) -> list[str]:
+    """Return in words what the address asks of this part of the page and it does not have."""
+    return [
+        *unknown(address, "exchange", tuple(EXCHANGES)),
+        *unknown(address, "reader", [member.path.name for member in members]),
+    ]
 
 
 def register(app: Dash, library: Library) -> None:

@@ -6,20 +6,23 @@ import math
 import time
 from typing import Any
 
-from dash import Dash, Input, Output, State, dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from laser.packages import find_missing
 from launch.dashboard import settings_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
+from launch.dashboard.facets import zoom_in
 from launch.dashboard.figures import Figure, message_figure
 from launch.dashboard.importance import Importance, importances, too_few
 from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
+from launch.dashboard.not_here import malformed, unknown
 from launch.dashboard.outcomes import Outcome, outcomes_of
 from launch.dashboard.pages.parts import labelled, panel
-from launch.dashboard.pages.sweep_tables import each_alone, keys_of, rows_of_members, settings_of_sweep
+from launch.dashboard.pages.sweep_members import rows_of_members
+from launch.dashboard.pages.sweep_tables import has_seeds, keys_of, settings_of_sweep
 from launch.dashboard.settings_figures import BY_RETURN
 from launch.dashboard.sweeps import read_decisions
 from launch.records.listing import Entry, printable
@@ -93,6 +96,17 @@ def layout(address: Address, keys: list[str]) -> Any:
     )
 
 
+def missing(address: Address, keys: list[str]) -> list[str]:
+    """Return in words the settings that the address asks for and the sweep does not have."""
+    others = [key for key in keys if key != "seed"]
+    return [
+        *unknown(address, "setting", keys),
+        *unknown(address, "second", others, "second setting"),
+        *unknown(address, "colour", [BY_RETURN, *keys]),
+        *malformed(address, "brush", address.json("brush")),
+    ]
+
+
 def default_keys(keys: list[str]) -> tuple[str | None, str | None]:
     """Return the keys that are shown unless the user chooses others: the first two that are not the seed."""
     own = [key for key in keys if key != "seed"] or keys
@@ -143,8 +157,9 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("incumbent-drawn", "data"),
+        State("zoom", "data"),
     )
-    def follow(axis: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+    def follow(axis: Any, theme: Any, _: Any, key: Any, drawn: Any, zoom: Any) -> Any:
         entry = _sweep(library, key, theme)
         members = library.members(entry)
         of_time = one_of(axis, AXES, "env_steps")
@@ -152,12 +167,17 @@ def register(app: Dash, library: Library) -> None:
         if state == drawn:
             raise PreventUpdate
 
+        settings = settings_of_sweep(library, entry, members, read_decisions(entry.path / "lineage.jsonl"))
+        if not has_seeds(settings):  # it would be the curve of the best member again, and the page has one of them
+            return no_update, state
+
         def figure() -> Figure:
-            settings = settings_of_sweep(library, entry, members, read_decisions(entry.path / "lineage.jsonl"))
-            return incumbent_figure(library, members, settings or each_alone(members), of_time, theme)
+            found = incumbent_figure(library, members, settings, of_time, theme)
+            zoom_in(found, zoom, "setting", of_time)
+            return found
 
         # It reads the curves of all members, and the other pictures need not wait for it.
-        return library.aside(("incumbent", key, state), figure), state
+        return library.aside(("incumbent", key, state, str(zoom)), figure), state
 
     @app.callback(
         Output(_IMPORTANCE, "figure"),

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
 from dash import dcc, html
 
 from launch.dashboard.address import address_of
-from launch.dashboard.comparing import flat
-from launch.dashboard.formats import short
+from launch.dashboard.comparing import setting_label, show_setting
+from launch.dashboard.figures import as_text
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.pages.parts import table, tile
-from launch.dashboard.sweep_figures import member_label, setting_label, written
+from launch.dashboard.pages.sweep_members import curve_mark
+from launch.dashboard.sweep_figures import member_label
 from launch.dashboard.sweeps import Decision
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
-from launch.recording.metric_table import EVALUATION, RATE, RETURN
+from launch.formats import short
+from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, member_number, printable
 
 
@@ -64,67 +65,9 @@ def groups_of_members(members: list[Entry], settings: list[SettingReturns]) -> d
     if not settings:
         return {member_label(member): [member] for member in members}
     known = {member_number(member): member for member in members}
-    return {setting_label(one): [known[index] for index in one.members if index in known] for one in settings}
-
-
-def each_alone(members: list[Entry]) -> list[SettingReturns]:
-    """Return each member as a setting of its own, for a population."""
-    return [SettingReturns({"member": number}, (number,), ()) for number in map(member_number, members)]
-
-
-def columns(keys: list[str], *, evolving: bool) -> list[dict[str, Any]]:
-    """Return the columns of the table of members."""
-    shown = {"valueFormatter": {"function": "shown(params)"}, "type": "rightAligned"}
-    counted = shown | {"valueFormatter": {"function": "counted(params)"}}
-    found = [
-        {"headerName": "member", "field": "name", "cellRenderer": "RunLink", "width": 120, "pinned": "left"},
-        {"headerName": "status", "field": "status", "cellRenderer": "Status", "width": 112},
-        *[
-            {
-                "headerName": printable(key.rpartition(".")[2]),
-                "field": f"s{place}",
-                "width": 158,
-                "headerTooltip": printable(key),
-                **({} if key == "seed" else {"valueFormatter": {"function": "shown(params)"}}),
-            }
-            for place, key in enumerate(keys)
-        ],
-        {"headerName": "return", "field": "return", "width": 100, "sort": "desc", **shown},
-        {"headerName": "evaluation", "field": "evaluation", "width": 110, **shown},
-        {"headerName": "env steps", "field": "env_steps", "width": 110, **counted},
-        {"headerName": "steps/s", "field": "rate", "width": 95, **shown},
-    ]
-    return [*found, {"headerName": "copied", "field": "copied", "width": 90, **shown}] if evolving else found
-
-
-def rows_of_members(
-    library: Library, members: list[Entry], keys: list[str], decisions: list[Decision]
-) -> list[dict[str, Any]]:
-    """Return the rows of the table of members."""
-    rows = []
-    for member in members:
-        summary = library.summary(member)
-        values, moment, index = summary.latest.values, summary.latest.moment, member_number(member)
-        settings = flat(member.config)
-        newest = [decision.settings for decision in decisions if decision.member == index]
-        settings |= newest[-1] if newest else {}
-        rows.append(
-            {
-                "key": member.key,
-                "number": index,
-                "href": address_of(member),
-                "name": member_label(member),
-                "status": summary.status,
-                "return": _return(library, member),
-                "evaluation": _finite(values.get(EVALUATION)),
-                "env_steps": moment.env_steps if moment else None,
-                "rate": _finite(values.get(RATE)),
-                "copied": sum(d.member == index and d.copied is not None for d in decisions),
-                **{f"s{place}": _setting(settings.get(key)) for place, key in enumerate(keys)},
-                "settings": {key: _setting(settings.get(key)) for key in keys},
-            }
-        )
-    return rows
+    # In the order of members, not of returns: a curve keeps its colour while the settings' order changes.
+    in_order = sorted(settings, key=lambda one: min(one.members))
+    return {setting_label(one.settings): [known[index] for index in one.members if index in known] for one in in_order}
 
 
 def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
@@ -139,9 +82,21 @@ def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:
             if index in known
         ]
         around = "" if one.interval is None else f"{short(one.interval[0])} to {short(one.interval[1])}"
-        cells = [written(one.settings.get(key, "")) for key in keys] or ["all"]
+        cells = [printable(show_setting(one.settings.get(key, ""), key), 60) for key in keys] or ["all"]
+        name = setting_label(one.settings)
+        own = [as_text(member_label(known[index])) for index in one.members if index in known]
+        mark = curve_mark(name, [as_text(name), *own])
         seeds = f"{len(one.returns)} of {len(one.members)}" if len(one.returns) < len(one.members) else len(one.returns)
-        rows.append([*cells, short(one.mean) or "none yet", around, seeds, html.Span(links, className="links")])
+        rows.append(
+            [
+                html.Span([mark, cells[0]]),
+                *cells[1:],
+                short(one.mean) or "none yet",
+                around,
+                seeds,
+                html.Span(links, className="links"),
+            ]
+        )
     heads: list[Any] = [html.Span(printable(key.rpartition(".")[2]), title=printable(key)) for key in keys] or [
         "setting"
     ]
@@ -170,7 +125,7 @@ def tiles_of_sweep(
     winner = None if evolving else best_setting(settings)
     if winner is not None and has_seeds(settings):
         seeds = f"mean over {len(winner.returns)} seed{'s' if len(winner.returns) > 1 else ''}"
-        tiles.insert(0, tile("best setting's return", short(winner.mean), f"{setting_label(winner)}: {seeds}"))
+        tiles.insert(0, tile("best setting's return", short(winner.mean), f"{setting_label(winner.settings)}: {seeds}"))
     if evolving:
         tiles.append(tile("copied", str(sum(row["copied"] for row in rows)), "times"))
     return tiles
@@ -179,17 +134,3 @@ def tiles_of_sweep(
 def has_seeds(settings: list[SettingReturns]) -> bool:
     """Return whether some setting has several members."""
     return any(len(one.members) > 1 for one in settings)
-
-
-def _setting(value: Any) -> Any:
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    return value if isinstance(value, int) and not isinstance(value, bool) else printable(json.dumps(value).strip('"'))
-
-
-def _return(library: Library, member: Entry) -> float | None:
-    return _finite(library.summary(member).latest.values.get(RETURN))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

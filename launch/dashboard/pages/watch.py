@@ -11,18 +11,22 @@ import numpy as np
 from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
-from launch.dashboard.address import Address, address_of
+from launch.dashboard.address import Address, Control, address_of, controls_store, remember_controls
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
-from launch.dashboard.formats import short
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveBusyError, LiveError, LiveView
+from launch.dashboard.not_here import no_number, not_here, unknown
 from launch.dashboard.pages.parts import ago, clock, labelled, panel, tile
+from launch.formats import short
 from launch.records.listing import Entry, find_videos, printable
 
 _FILM_MS, _FILM_STEPS = 33, 15
 """At 30 steps a second, steps come 15 at a time, and the browser shows their pictures one by one."""
 _SPEEDS = {_FILM_MS: "30 steps a second", 100: "10 steps a second", 250: "4 steps a second", 1000: "1 step a second"}
+_SPEED = 100
+_CONTROLS = (Control("live-run", "run", None), Control("live-speed", "speed", _SPEED))
+_VIDEO = Control("evaluation-number", "video", None)
 _MOST_VIDEOS = 24
 _REMEMBERED = 200
 
@@ -33,13 +37,24 @@ def layout(library: Library, address: Address) -> Any:
     playable = [entry for entry in runs if (entry.path / "checkpoints").is_dir()]
     asked = library.find(address.name)
     wanted = asked.key if asked else ""
+    films = _films(asked) if asked is not None else []
+    name = address.text("run") or address.name
     waiting = message_figure("")
     for axis in ("paper_bgcolor", "plot_bgcolor"):
         waiting["layout"][axis] = "rgba(0,0,0,0)"
-    chosen, why = _choose(address.name, asked, playable)
+    chosen, why = _choose(name, library.find(name), playable)
+    missing = [
+        *unknown(address, "speed", [str(ms) for ms in _SPEEDS]),
+        *no_number(address, "video", len(films)),
+    ]
+    # The address names the run that plays, unless the page's own name does.
+    controls = [
+        Control(each.id, each.name, asked.name if each.name == "run" and asked else each.default) for each in _CONTROLS
+    ]
     return html.Div(
         [
             html.H1("Watch"),
+            not_here(missing),
             html.H2("The newest agent, live", className="heading"),
             html.Div(
                 [
@@ -47,7 +62,7 @@ def layout(library: Library, address: Address) -> Any:
                         "run",
                         dcc.Dropdown(
                             id="live-run",
-                            options=[{"label": entry.name, "value": entry.key} for entry in playable],
+                            options=[{"label": entry.name, "value": entry.name} for entry in playable],
                             value=chosen,
                             clearable=False,
                             placeholder="no run has a checkpoint yet",
@@ -63,7 +78,7 @@ def layout(library: Library, address: Address) -> Any:
                         dcc.RadioItems(
                             id="live-speed",
                             options=[{"label": text, "value": ms} for ms, text in _SPEEDS.items()],
-                            value=100,
+                            value=one_of(address.number("speed", _SPEED), tuple(_SPEEDS), _SPEED),
                             inline=True,
                         ),
                         "choice",
@@ -91,7 +106,7 @@ def layout(library: Library, address: Address) -> Any:
                 ],
                 className="halves",
             ),
-            *(_evaluations(asked) if asked is not None else []),
+            *(_evaluations(asked, films, address) if asked is not None else []),
             html.H2("Newest evaluation videos", className="heading"),
             html.Div(_videos(library, wanted), id="videos", className="videos"),
             clock("live-clock", 100, is_stopped=True),
@@ -99,6 +114,9 @@ def layout(library: Library, address: Address) -> Any:
             dcc.Store(id="live-film"),
             dcc.Store(id="watch-seen"),
             dcc.Store(id="watch-key", data=wanted),
+            controls_store("watch", controls, address),
+            dcc.Store(id="watch-start", data={"run": chosen, "named": controls[0].default, "at": address.moment}),
+            dcc.Store(id="watch-open"),
             clock("watch-clock", 2000),
         ]
     )
@@ -106,6 +124,8 @@ def layout(library: Library, address: Address) -> Any:
 
 def register(app: Dash, library: Library, live: LiveView) -> None:
     """Add the page's callbacks."""
+    remember_controls(app, "watch", _CONTROLS)
+    remember_controls(app, "watch-video", [_VIDEO])
 
     @app.callback(
         Output("live-clock-ticks", "data-stopped"),
@@ -121,7 +141,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         prevent_initial_call=True,
     )
     def control(_: Any, __: Any, ___: Any, speed: Any, key: Any, is_paused: Any) -> Any:
-        interval = one_of(speed, tuple(_SPEEDS), 100)
+        interval = one_of(speed, tuple(_SPEEDS), _SPEED)
         interval = _FILM_MS * _FILM_STEPS if interval == _FILM_MS else interval
         asked = ctx.triggered_id
         if asked == "live-speed":
@@ -199,6 +219,9 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         ClientsideFunction("laser", "film"), Input("live-film", "data")
     )
     app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "openWatch"), Output("watch-open", "data"), Input("watch-start", "data")
+    )
+    app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "evaluation"),
         Output("evaluation-video", "src"),
         Output("evaluation-name", "children"),
@@ -224,9 +247,9 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
 
 
 def _choose(name: str, asked: Entry | None, playable: list[Entry]) -> tuple[str | None, str]:
-    """Return the key of the run to play, and why it is not the run that was asked for, or ""."""
+    """Return the name of the run to play, and why it is not the run that was asked for, or ""."""
     if not name:
-        return (playable[0].key if playable else None), ""
+        return (playable[0].name if playable else None), ""
     if asked is None:
         return None, f"there is no run {printable(name)} here (any more): choose one"
     if asked.key not in {entry.key for entry in playable}:
@@ -234,7 +257,7 @@ def _choose(name: str, asked: Entry | None, playable: list[Entry]) -> tuple[str 
             "is a sweep: choose one of its members" if asked.is_sweep else "has no checkpoint yet, so nothing can play"
         )
         return None, f"{asked.name} {why}"
-    return asked.key, ""
+    return asked.name, ""
 
 
 def _newest_videos(library: Library) -> list[tuple[float, Entry, str]]:
@@ -277,14 +300,25 @@ def _videos(library: Library, wanted: str) -> list[Any]:
     return shown
 
 
-def _evaluations(entry: Entry) -> list[Any]:
-    """Return the videos of all evaluations of a run, oldest first, with a slider; [] if it has fewer than two."""
-    found = find_videos(entry)[::-1]
-    if len(found) < 2:
+def _films(entry: Entry) -> list[list[str]]:
+    """Return the address and the name of the video of every evaluation of a run, oldest first."""
+    return [
+        [f"/video?{urlencode({'run': entry.key, 'name': path.name})}", _moment_of(path)]
+        for path in find_videos(entry)[::-1]
+    ]
+
+
+def _evaluations(entry: Entry, films: list[list[str]], address: Address) -> list[Any]:
+    """Return the videos of all evaluations of a run with a slider; [] if it has fewer than two."""
+    if len(films) < 2:
         return []
-    films = [[f"/video?{urlencode({'run': entry.key, 'name': path.name})}", _moment_of(path)] for path in found]
     slider = dcc.Slider(
-        id="evaluation-number", min=1, max=len(films), step=1, value=len(films), marks={1: "first", len(films): "last"}
+        id="evaluation-number",
+        min=1,
+        max=len(films),
+        step=1,
+        value=min(max(1, address.number("video", len(films))), len(films)),
+        marks={1: "first", len(films): "last"},
     )
     video = html.Video(id="evaluation-video", controls=True, muted=True, loop=True, preload="metadata")
     return [
@@ -292,6 +326,7 @@ def _evaluations(entry: Entry) -> list[Any]:
         labelled("evaluation", slider, "wide"),
         html.Figure([video, html.Figcaption(id="evaluation-name")], className="evaluation"),
         dcc.Store(id="evaluation-videos", data=films),
+        controls_store("watch-video", [Control(_VIDEO.id, _VIDEO.name, len(films))], address),
     ]
 
 
@@ -344,4 +379,4 @@ def _values(past: list[list[float | None]], theme: Theme) -> Figure:
     steps = np.arange(-len(past) + 1, 1)
     value, reward = (np.array([np.nan if row[place] is None else row[place] for row in past]) for place in (0, 1))
     curves = [Curve("value estimate", steps, value), Curve("reward, as learned", steps, reward, colour=1)]
-    return line_figure(curves, "steps ago", "", theme)
+    return line_figure(curves, "steps ago", "in units of the learned reward", theme)

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from in_chromium import IN_CHROMIUM, find, texts, wait
 
+from launch.records.lineage import Decision, Lineage
+from launch.records.settings_schedule import SettingsChange, write_changes
+
 pytestmark = IN_CHROMIUM
 
 
@@ -26,6 +29,22 @@ def root(shared_runs) -> Path:
         facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": value}}}
         drawn = {f"totals/learned_from/{maker}/steps": 5.0 for maker in range(4)}
         make_run(f"sweep/members/{number}", [row | drawn for row in rows], begun=now, facts=facts)
+    make_run(
+        "population", facts={"sweep": {"grid": {"algorithm.learning-rate": ["0.1", "0.2"]}, "options": {"pbt": True}}}
+    )
+    for number in range(3):
+        facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": "0.1"}}}
+        make_run(f"population/members/{number}", rows, begun=now, facts=facts)
+    lineage = Lineage(root / "population" / "lineage.jsonl")
+    lineage.add(Decision(200, 9, 1, 0, {0: 5.0, 1: 4.0}, {"algorithm.learning-rate": 0.001}))
+    write_changes(
+        root / "population" / "members" / "0" / "schedule.json",
+        [SettingsChange(at, {"algorithm.learning-rate": 0.002 / (1 + at)}) for at in (0, 200)],
+    )
+    (root / "one" / "checkpoints").mkdir()
+    (root / "one" / "videos").mkdir()
+    for steps in (100, 200):
+        (root / "one" / "videos" / f"evaluation-{steps:09d}.mp4").write_bytes(b"no film")
     return root
 
 
@@ -44,14 +63,27 @@ def judge(browser: Any, axe: str) -> list[str]:
     return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 
+def without_findings(browser: Any, axe: str, page: str) -> None:
+    """Wait until a page has no findings: what Dash draws last is named within a moment."""
+    deadline = time.monotonic() + 15.0
+    while found := judge(browser, axe):
+        assert time.monotonic() < deadline, "\n".join([page, *found])
+
+
 _TOO_WIDE = "return document.documentElement.scrollWidth - window.innerWidth"
 PAGES = {
+    "": "#table .ag-row",
     "?run=one&run=two": "#comparison",
+    "?run=gone&filter=no": "#not-here",
     "run/one": "#tiles .tile",
     "run/failed": "#findings .finding",
     "sweep/sweep": "#sweep-settings-table tbody tr",
-    "watch/one": "#live-said",
+    "sweep/population": "#lineage .js-plotly-plot",
+    "watch": "#videos video",
+    "watch/one": "#evaluation-name",
+    "nowhere": "h1",
 }
+NARROW = 390
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -62,9 +94,7 @@ def test_a_page_has_no_findings(browser, address, axe, page, theme) -> None:
     if browser.execute_script("return document.documentElement.dataset.theme") != theme:
         find(browser, "#theme-button").click()
         wait("its colours", lambda: browser.execute_script("return document.documentElement.dataset.theme") == theme)
-    deadline = time.monotonic() + 15.0
-    while found := judge(browser, axe):  # what Dash draws last is named within a moment
-        assert time.monotonic() < deadline, "\n".join(found)
+    without_findings(browser, axe, page)
 
 
 def test_controls_have_the_names_above_them(browser, address) -> None:
@@ -73,13 +103,14 @@ def test_controls_have_the_names_above_them(browser, address) -> None:
     wait("names", lambda: browser.execute_script(names) == ["axis", "smoothing", "y axes"])
 
 
-def test_a_phone_shows_every_page_without_sideways_scrolling(browser, address) -> None:
+def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_findings(browser, address, axe) -> None:
     size = browser.get_window_size()
     try:
-        browser.set_window_size(390, 900)
+        browser.set_window_size(NARROW, 900)
         for page, element in PAGES.items():
             browser.get(f"{address}{page}")
             wait("the page", lambda element=element: texts(browser, element))
             wait(f"{page} to fit", lambda: browser.execute_script(_TOO_WIDE) <= 0)
+            without_findings(browser, axe, f"{page} at {NARROW} px")
     finally:
         browser.set_window_size(size["width"], size["height"])

@@ -87,7 +87,7 @@ def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
         ),
     )
     assert texts(browser, "#compared") == ["2 of 5 runs drawn"]
-    browser.find_elements("css selector", "#axis input")[3].click()
+    find(browser, "#axis input[value=learner_steps]").click()
     axis = "return document.querySelector('#comparison .js-plotly-plot').layout.xaxis.title.text"
     wait("another axis", lambda: browser.execute_script(axis) == "learner steps")
 

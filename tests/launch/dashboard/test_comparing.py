@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from launch.dashboard.comparing import differences, flat, group_by_settings
+from launch.dashboard.comparing import differences, flat, group_by_settings, show_setting
 from launch.dashboard.facets import View, draw_facet, facets_of, groups_of, ranges_of
 from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
@@ -13,6 +14,19 @@ def entries_of(tmp_path):
 
 def test_configs_are_flattened_by_the_keys_of_the_command_line() -> None:
     assert flat({"num_envs": 3, "algorithm": {"learning_rate": 0.1}}) == {"num-envs": 3, "algorithm.learning-rate": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *[(1e-4, "1e-4"), ("0.0001", "1e-4"), (0.123456, "0.1235"), (256, "256"), (100_000, "100,000")],
+        *[(10**6, "1M"), (1_234_567, "1,234,567"), (True, "True"), ("relu", "relu"), ((64, 64), "(64, 64)")],
+        *[(None, "none"), ("nan", "nan")],
+    ],
+)
+def test_a_setting_is_written_as_any_number_and_never_rounded_if_it_is_whole(value, text) -> None:
+    assert show_setting(value) == text
+    assert show_setting(1_234_567, "seed") == "1234567"
 
 
 def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path, make_run) -> None:

@@ -117,9 +117,9 @@ def test_a_healthy_run_is_not_talked_about() -> None:
         ),
         (
             {"values": {"entropy": 1e-5}},
-            "the policy is nearly deterministic (entropy 1.0e-05 nats): raise the entropy cost",
+            "the policy is nearly deterministic (entropy 1e-5 nats): raise the entropy cost",
         ),
-        ({"values": {"gradient_norm": 1000.0}}, "gradients are clipped hard: their norm is 1e+03, the limit 40"),
+        ({"values": {"gradient_norm": 1000.0}}, "gradients are clipped hard: their norm is 1,000, the limit 40"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(changes: dict[str, Any], said: str) -> None:

@@ -35,7 +35,11 @@ def test_one_lucky_episode_is_not_the_best_member(sweep) -> None:
     assert np.nanmax(y) == 196.0
     assert np.isnan(y[x < 300]).all(), "before 20 episodes"
     assert np.isfinite(y[x >= 300]).all()
-    assert words[-1] == "member=2: 196, mean of the last 20 episodes"
+    assert words[-1] == "member 2: 196, mean of the last 20 episodes"
+    library, members = sweep
+    named = best_figure(library, members, "env_steps", "light", settings_of(library, members))
+    assert line_of(named)[2][-1] == "member 2 (rate 2): 196, mean of the last 20 episodes"
+    assert named["layout"]["yaxis"]["title"]["text"] == "return, last 20 episodes"
 
 
 def test_a_setting_counts_once_all_its_seeds_have_ended_twenty_episodes(sweep) -> None:
@@ -43,7 +47,7 @@ def test_a_setting_counts_once_all_its_seeds_have_ended_twenty_episodes(sweep) -
     x, y, words = line_of(incumbent_figure(library, members, settings_of(library, members), "env_steps", "light"))
     assert np.isnan(y[x < 300]).all()
     np.testing.assert_array_equal(y[x >= 300], 188.0)
-    assert words[-1] == "rate=2: 188, mean of 2 seeds, the last 20 episodes of each"
+    assert words[-1] == "rate 2: 188, mean of 2 seeds, the last 20 episodes of each"
 
 
 def test_without_twenty_episodes_a_sentence_stands_there(tmp_path, make_run) -> None:

@@ -144,13 +144,13 @@ def test_the_best_setting_over_time_says_how_many_episodes_stand_behind_it(brows
     )
     wait("the line", lambda: browser.execute_script(line, "incumbent")[0])
     first, last, height = browser.execute_script(line, "incumbent")
-    assert last == "algorithm.learning-rate=1e-3: 400.5, mean of 2 seeds, the last 20 episodes of each"
+    assert last == "learning-rate 0.001: 400.5, mean of 2 seeds, the last 20 episodes of each"
     assert height == 400.5
     wait(
         "the tile",
         lambda: "best setting's return400.5learning-rate 0.001: mean over 2 seeds" in texts(browser, ".tile"),
     )
-    wait("an early leader", lambda: first.startswith("algorithm.learning-rate=1e-4: 100.5, mean of 2 seeds, "))
+    wait("an early leader", lambda: first.startswith("learning-rate 1e-4: 100.5, mean of 2 seeds, "))
 
 
 def test_tables_write_numbers_as_all_else_does(browser, address, root) -> None:

@@ -12,7 +12,7 @@ pytestmark = IN_CHROMIUM
 
 LONG = "cartpole-learning_rate=0.001-entropy_cost=0.05-batch_size=256-with-the-new-network-seed"
 RETURNS = {0: 10.0, 1: 196.0, 2: 50.0}
-LABELS = {number: f"member {number} · learning-rate 0.{number}" for number in RETURNS}
+LABELS = {number: f"member {number} · learning-rate {rate}" for number, rate in enumerate(("0", "0.1", "0.2"))}
 
 
 @pytest.fixture(scope="module")

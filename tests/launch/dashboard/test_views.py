@@ -98,7 +98,7 @@ def test_a_view_is_its_address_for_reload_and_back(browser, address, root) -> No
     wait("one curve", lambda: traces(browser, RETURN) == ["a1"])
     tick(browser, "b1")
     wait("two curves", lambda: len(traces(browser, RETURN)) == 2)
-    browser.find_elements("css selector", "#axis input")[3].click()
+    find(browser, "#axis input[value=learner_steps]").click()
     wait("the axis in the address", lambda: query(browser).get("axis") == ["learner_steps"])
     find(browser, "#table .ag-header-cell[col-id=return] .ag-header-cell-label").click()
     wait("the order in the address", lambda: query(browser).get("sort") == ["return:desc"])
@@ -179,7 +179,7 @@ def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -
     wait("the same after a reload", lambda: x_range(browser, "entropy") == zoomed == x_range(browser, RETURN))
     time.sleep(2.0)  # the clock's drawing
     assert x_range(browser, RETURN) == zoomed
-    browser.find_elements("css selector", "#axis input")[3].click()
+    find(browser, "#axis input[value=learner_steps]").click()
     wait("no zoom on another axis", lambda: x_range(browser, "entropy") != zoomed and "zoom" not in query(browser))
 
 

@@ -65,3 +65,44 @@ def test_thinning_keeps_the_ends():
     assert len(kept) <= 2002
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     assert thin(points[:50]) == points[:50]
+
+
+@pytest.mark.parametrize("name", ["member {}", "a setting with a name as long as a line of text is wide, {}"])
+def test_twenty_four_lines_are_told_apart_and_named_below_the_axes(name):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from launch.report import pictures
+
+    names = [name.format(number) for number in range(24)]
+    panel = Panel("x", "y", [Line(each, [(0.0, 0.0), (1.0, float(n))]) for n, each in enumerate(names)])
+    assert size_of(draw([panel]))[1] > 500
+    assert size_of(draw([Panel("x", "y", panel.lines[:6])]))[1] == 360
+    figure = Figure(figsize=[side / 100 for side in size_of(draw([panel]))], layout="constrained")
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    pictures._draw_panel(axes, panel)
+    canvas.draw()
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == names
+    looks = {(line.get_color(), repr(line._unscaled_dash_pattern)) for line in axes.get_lines()}
+    assert len(looks) == 24
+    whole, place, inside = figure.bbox, legend.get_window_extent(), axes.get_window_extent()
+    assert whole.x0 <= place.x0 < place.x1 <= whole.x1
+    assert whole.y0 <= place.y0 < place.y1 <= inside.y0, "below the axes, and not cut"
+    assert inside.height > 0.6 * 360
+    assert len({pictures.style(number) for number in range(pictures.NUM_STYLES)}) == pictures.NUM_STYLES == 64
+
+
+@pytest.mark.parametrize("number", [64, 65])
+def test_of_more_members_than_can_be_told_apart_the_seeds_of_a_setting_are_alike(number):
+    from types import SimpleNamespace
+
+    from launch.report.sweep_report import _curves, _Member
+
+    recorded = SimpleNamespace(returns=[(0.0, 1.0)])
+    members = [_Member(n, {"rate": str(n % 4), "seed": str(n // 4)}, recorded, 1.0, None, "") for n in range(number)]
+    labels = [line.label for line in _curves([*members, _Member(99, {}, recorded, 1.0, None, "damaged")])]
+    if number == 64:
+        assert labels == [f"member {n}" for n in range(64)]
+    else:
+        assert labels == [f"rate={n % 4}" for n in range(65)]

@@ -187,7 +187,7 @@ def test_a_report_holds_evaluations_and_the_newest_video_and_folds_its_settings(
     text, reader = words_of(report(run, ReportOptions()).page)
     (video,) = [item for item in reader.loaded if item.startswith("data:video/mp4")]
     assert base64.b64decode(video.partition(",")[2]) == b"evaluation-2.mp4"
-    assert "<td>14,000</td><td>14.00</td>" in text
+    assert "<td>14,000</td><td>14</td>" in text
     assert "The last 12 of 15" in text
     assert "<details><summary>Config</summary>" in text
     assert "prefers-color-scheme: dark" in text

@@ -5,7 +5,7 @@ import math
 import pytest
 from written_numbers import WRITTEN
 
-from launch.dashboard.formats import axis_formats, byte_unit, short, size
+from launch.formats import axis_formats, byte_unit, short, size
 
 
 @pytest.mark.parametrize(("value", "text"), WRITTEN.items())

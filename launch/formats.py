@@ -1,4 +1,4 @@
-"""Formats of numbers on the dashboard: in tables, in tiles, at the pointer and along axes.
+"""Formats of numbers on the dashboard and in reports: in tables, in tiles, at the pointer and along axes.
 
 `short` is the rule. `axis_formats` says the same to Plotly, and `shown` in `assets/table.js` to tables.
 """

@@ -1,0 +1,244 @@
+"""The page of a sweep of many settings in a real headless Chromium: whose line is whose, and what the address keeps."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from in_chromium import IN_CHROMIUM, find, texts, traces, wait, x_range
+
+pytestmark = IN_CHROMIUM
+
+RATES = [f"{place + 1}e-4" for place in range(12)]
+_PLOT = "document.querySelector('#' + arguments[0] + ' .js-plotly-plot')"
+
+
+@pytest.fixture(scope="module")
+def root(shared_runs) -> Path:
+    """Twelve settings of two seeds each, four settings of one, and a population."""
+    root, make_run = shared_runs
+    now = time.time() - 1000.0
+
+    def sweep(name: str, rates: list[str], seeds: int, **more: Any) -> None:
+        grid = {"algorithm.learning-rate": rates}
+        make_run(name, facts={"sweep": {"grid": grid, "options": {"pbt": bool(more)} | more}})
+        for number in range(len(rates) * seeds):
+            rate = rates[number // seeds]
+            rows = [
+                {"charts/mean_return": float(n * (1 + number // seeds)), "totals/episodes": 5.0 * n}
+                for n in range(1, 21)
+            ]
+            config = {"seed": number % seeds, "algorithm": {"name": "laser", "learning_rate": float(rate)}}
+            facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": rate}}}
+            make_run(f"{name}/members/{number}", rows, config=config, facts=facts, begun=now, repeat=1)
+
+    sweep("many", RATES, 2)
+    sweep("single", RATES[:4], 1)
+    sweep("population", RATES[:3], 1, pbt=True)
+    return root
+
+
+def query(browser: Any) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(browser.current_url).query)
+
+
+def lines(browser: Any) -> dict[str, list[Any]]:
+    """Return colour, dashes and opacity of each line that the members' figure draws and a mark stands for."""
+    script = f"""
+      const plot = {_PLOT};
+      return Object.fromEntries(plot._fullData.filter((each) => each.showlegend).map((each) => [each.name, [
+        each.line.color, each.line.dash,
+        Number(getComputedStyle(plot.querySelector('.scatterlayer .trace' + each.uid)).opacity)]]));
+    """
+    found: dict[str, list[Any]] = browser.execute_script(script, "sweep-curves")
+    return found
+
+
+def marks(browser: Any, table: str) -> dict[str, list[str]]:
+    """Return the colour and the dashes of each mark of a table, by the first line that it stands for."""
+    script = """
+      return Object.fromEntries(Array.from(document.querySelectorAll(arguments[0] + ' [data-curves]')).map(
+        (each) => [JSON.parse(each.dataset.curves)[0], [each.style.getPropertyValue('--curve'), each.dataset.dash]]));
+    """
+    found: dict[str, list[str]] = browser.execute_script(script, table)
+    return found
+
+
+def test_the_table_of_settings_has_the_colour_and_dashes_of_every_line(browser, address, root) -> None:
+    browser.get(f"{address}sweep/many")
+    wait("twelve lines", lambda: len(lines(browser)) == 12)
+    wait(
+        "their marks",
+        lambda: marks(browser, "#sweep-settings-table") == {name: each[:2] for name, each in lines(browser).items()},
+    )
+    assert len({tuple(each[:2]) for each in lines(browser).values()}) == 12
+    drawn = """
+      const mark = document.querySelector(arguments[0]), before = getComputedStyle(mark, '::before');
+      return [before.backgroundColor, before.backgroundImage, before.height];
+    """
+    first = browser.execute_script(drawn, "#sweep-settings-table tbody tr:nth-child(12) [data-curves]")
+    assert first == ["rgb(0, 114, 178)", "none", "4px"], "the first line is solid, and the worst setting"
+    ninth = browser.execute_script(drawn, "#sweep-settings-table tbody tr:nth-child(4) [data-curves]")
+    assert "rgb(0, 114, 178) 0px, rgb(0, 114, 178) 7px" in ninth[1], "the ninth has its colour, in dashes"
+
+
+def test_a_row_brings_its_line_to_the_front_and_its_mark_keeps_it_there(browser, address, root) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{address}sweep/many")
+    wait("lines", lambda: len(lines(browser)) == 12)
+    row = find(browser, "#sweep-settings-table tbody tr:first-child")
+    wait("the best first", lambda: row.text.startswith("0.0012"))
+    others = {f"learning-rate {text}" for text in ("1e-4", "2e-4", "3e-4", "9e-4", "0.001")}
+
+    def in_front() -> set[str]:
+        return {name for name, each in lines(browser).items() if each[2] == 1}
+
+    assert len(in_front()) == 12
+    ActionChains(browser).move_to_element(row).perform()
+    wait("its line alone", lambda: in_front() == {"learning-rate 0.0012"})
+    assert all(lines(browser)[name][2] == pytest.approx(0.1) for name in others)
+    ActionChains(browser).move_to_element(find(browser, "h1")).perform()
+    wait("all lines", lambda: len(in_front()) == 12)
+    find(browser, "#sweep-settings-table tbody tr:nth-child(3) [data-curves]").click()
+    ActionChains(browser).move_to_element(find(browser, "h1")).perform()
+    wait("the chosen line", lambda: in_front() == {"learning-rate 0.001"})
+    assert query(browser)["line"] == ["learning-rate 0.001"]
+    pale = f"return {_PLOT}._fullData.filter((each) => each.opacity < 1).length"
+    assert browser.execute_script(pale, "sweep-curves") == 11, "a saved picture shows it, too"
+    browser.refresh()
+    wait("the same after a reload", lambda: in_front() == {"learning-rate 0.001"})
+    time.sleep(2.0)  # the clock's drawing
+    assert in_front() == {"learning-rate 0.001"}
+    find(browser, "#sweep-settings-table [aria-pressed=true]").click()
+    ActionChains(browser).move_to_element(find(browser, "h1")).perform()
+    wait("all lines again", lambda: len(in_front()) == 12 and "line" not in query(browser))
+
+
+def test_members_are_marked_too_with_their_own_line_or_that_of_their_setting(browser, address, root) -> None:
+    browser.get(f"{address}sweep/single")
+    wait("a line each", lambda: list(lines(browser)) == [f"member {number}" for number in range(4)])
+    wait("their marks", lambda: marks(browser, "#members") == {n: each[:2] for n, each in lines(browser).items()})
+    browser.get(f"{address}sweep/many")
+    wait("lines", lambda: len(lines(browser)) == 12)
+    line = lines(browser)["learning-rate 0.0012"][:2]
+    wait("the line of its setting", lambda: marks(browser, "#members").get("member 23") == line)
+
+
+def test_many_lines_have_a_crosshair_and_the_nearest_one_at_the_pointer(browser, address, root) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{address}sweep/many")
+    wait("lines", lambda: len(lines(browser)) == 12)
+    layout = f"const of = {_PLOT}._fullLayout; return [of.hovermode, of.xaxis.showspikes, of.yaxis.showspikes]"
+    assert browser.execute_script(layout, "sweep-curves") == ["closest", True, True]
+    place = find(browser, "#sweep-curves .nsewdrag")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    said = (
+        "return Array.from(document.querySelectorAll('#sweep-curves .hoverlayer .hovertext')).map((e) => e.textContent)"
+    )
+    ActionChains(browser).move_to_element(place).move_by_offset(7, -30).perform()
+    labels = wait("a label", lambda: browser.execute_script(said))
+    assert len(labels) == 1
+    assert labels[0].startswith("learning-rate ")
+    assert labels[0].endswith(" env steps")
+    spikes = "return document.querySelectorAll('#sweep-curves .hoverlayer line.spikeline').length"
+    assert browser.execute_script(spikes) >= 2
+    browser.get(f"{address}sweep/single")
+    wait("few lines", lambda: len(lines(browser)) == 4)
+    assert browser.execute_script(layout, "sweep-curves")[0] == "x unified"
+
+
+def test_the_best_curve_is_drawn_once_and_says_what_it_is_of(browser, address, root) -> None:
+    seen = "return document.querySelector('#incumbent').offsetHeight > 0"
+    titles = f"return {_PLOT}.layout.yaxis.title.text"
+    for name in ("population", "single"):
+        browser.get(f"{address}sweep/{name}")
+        wait("the best member", lambda: "best member" in traces(browser, "Best member at each moment"))
+        assert browser.execute_script(titles, "sweep-best") == "return, last 20 episodes"
+        assert not browser.execute_script(seen)
+        assert not traces(browser, "Best setting at each moment")
+    said = f"return {_PLOT}._fullData.at(-1).customdata.at(-1)"
+    assert browser.execute_script(said, "sweep-best") == (
+        "member 3 (learning-rate 4e-4): 80, mean of the last 20 episodes"
+    )
+    browser.get(f"{address}sweep/many")
+    wait("the best setting", lambda: traces(browser, "Best setting at each moment") == ["best setting"])
+    assert browser.execute_script(seen)
+    assert browser.execute_script(titles, "incumbent") == "return, last 20 episodes"
+
+
+def heads(browser: Any) -> list[str]:
+    return [text for text in texts(browser, "#members .ag-header-cell-text") if text]
+
+
+def members(browser: Any) -> list[str]:
+    """Return the members from top to bottom."""
+    script = """
+      return Array.from(document.querySelectorAll('#members .ag-pinned-left-cols-container .ag-row'))
+        .sort((one, other) => one.getAttribute('row-index') - other.getAttribute('row-index'))
+        .map((row) => row.querySelector('a').textContent);
+    """
+    found: list[str] = browser.execute_script(script)
+    return found
+
+
+def test_the_table_of_members_is_sorted_and_filtered_and_the_address_keeps_it(browser, address, root) -> None:
+    browser.get(f"{address}sweep/single")
+    best_first = [f"member {number}" for number in (3, 2, 1, 0)]
+    wait("the best first", lambda: members(browser) == best_first)
+    assert heads(browser) == ["member", "status", "learning-rate", "seed", "return", "env steps", "steps/s"]
+    assert "sort" not in query(browser)
+    find(browser, "#members .ag-header-cell[col-id=c_algorithm_learning_rate] .ag-header-cell-label").click()
+    wait("another order", lambda: members(browser) == best_first[::-1])
+    assert query(browser)["sort"] == ["c_algorithm_learning_rate:asc"]
+    find(browser, "#members input[aria-label='return Filter Input']").send_keys("50")
+    wait("those of at least 50", lambda: members(browser) == ["member 2", "member 3"])
+    assert json.loads(query(browser)["filter"][0])["return"]["filter"] == 50
+    browser.refresh()
+    wait("the same after a reload", lambda: members(browser) == ["member 2", "member 3"])
+    find(browser, "#members input[aria-label='learning-rate Filter Input']").send_keys("0.0004")
+    wait("numbers, not texts", lambda: members(browser) == ["member 3"])
+
+
+def test_evaluations_have_a_column_once_there_are_any(browser, address, root, make_run) -> None:
+    from launch.records.metrics_db import MetricsDb, Tick
+
+    browser.get(f"{address}sweep/population")
+    wait("members", lambda: len(members(browser)) == 3)
+    assert "evaluation" not in heads(browser)
+    assert "copied" in heads(browser)
+    with MetricsDb(root / "population" / "members" / "1" / "metrics.db") as metrics:
+        metrics.write(Tick(30.0, time.time(), 3000, 3000, 90), {"evaluation/mean_return": 7.0})
+    wait("the column", lambda: "evaluation" in heads(browser))
+    wait("its number", lambda: "7" in texts(browser, "#members .ag-row [col-id=evaluation]"))
+
+
+def test_a_zoom_of_one_picture_is_that_of_all_and_the_address_keeps_it(browser, address, root) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{address}sweep/many")
+    wait("curves", lambda: traces(browser, "Best setting at each moment") and len(lines(browser)) == 12)
+    whole = x_range(browser, "Members")
+    place = find(browser, "#sweep-curves .nsewdrag")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    across = ActionChains(browser).move_to_element_with_offset(place, -60, -40).click_and_hold()
+    across.move_by_offset(60, 40).move_by_offset(60, 40).release().perform()
+    best = "Best member at each moment"
+    wait("the others to follow", lambda: x_range(browser, best) == x_range(browser, "Members") != whole)
+    zoomed = x_range(browser, best)
+    heights = f"return {_PLOT}._fullLayout.yaxis.range"
+    height = browser.execute_script(heights, "sweep-curves")
+    kept = json.loads(query(browser)["zoom"][0])
+    assert (kept["axis"], kept["x"], list(kept["y"])) == ("env_steps", zoomed, ["members charts/mean_return"])
+    browser.refresh()
+    wait("the same after a reload", lambda: zoomed == x_range(browser, best) == x_range(browser, "Members"))
+    assert browser.execute_script(heights, "sweep-curves") == height
+    time.sleep(2.0)  # the clock's drawing
+    assert x_range(browser, "Members") == zoomed
+    find(browser, "#sweep-axis input[value=learner_steps]").click()
+    wait("no zoom on another axis", lambda: x_range(browser, "Members") != zoomed and "zoom" not in query(browser))
