@@ -185,9 +185,18 @@ def test_a_replay_must_take_what_an_actor_sends_at_once():
 
 LOCKSTEP = (
     *("box2d", "minatar", "minigrid"),
-    *("acer_cartpole", "acer_pendulum", "cartpole", "ddpg", "ddpg_pendulum", "dqn_cartpole", "dqn_mini"),
-    *("halfcheetah", "hopper", "mini", "naf", "naf_pendulum", "ppo", "ppo_pendulum", "racer", "racer_pendulum"),
-    *("reactor_cartpole", "reactor_mini", "sac", "sac_pendulum", "sac_sparse_pendulum", "td3", "td3_pendulum"),
+    *("acer_cartpole", "acer_continuous", "acer_pendulum", "cartpole", "ddpg", "ddpg_pendulum", "dqn_cartpole"),
+    *("dqn_mini", "halfcheetah", "hopper", "mini", "naf", "naf_pendulum", "ppo", "ppo_pendulum", "racer"),
+    *(
+        "racer_pendulum",
+        "reactor_cartpole",
+        "reactor_mini",
+        "sac",
+        "sac_pendulum",
+        "sac_sparse_pendulum",
+        "td3",
+        "td3_pendulum",
+    ),
     *("td3_sparse_pendulum", "v_racer", "v_racer_pendulum"),
 )
 
