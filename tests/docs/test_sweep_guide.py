@@ -12,6 +12,10 @@ GUIDE = Path(__file__).parents[2] / "docs" / "sweeps.md"
 _SHORT = ["--num-envs", "2", "--learner.compile", "off", "--stop-at-return", "inf"]
 
 
+# What the guide compares at 2,000 and after 5,000 env steps.
+_LONGER = {"--pruner.first-rung": 2_500, "--pbt": 12_000}
+
+
 def commands():
     """Return the words of each command of LASER that stands in a block of the guide, without its first one."""
     lines = GUIDE.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
@@ -37,7 +41,7 @@ def test_every_command_of_the_guide_runs_as_printed(tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     newest = ""
     for command, *words in commands():
-        steps = 2_500 if "--pruner.first-rung" in words else 600
+        steps = next((steps for flag, steps in _LONGER.items() if flag in words), 600)
         if any("sweep-NAME" in word for word in words):
             words = [word.replace("runs/sweep-NAME", newest) for word in words]
             steps = 900
