@@ -57,7 +57,7 @@ def take(directory: Path) -> None:
     picture = Image.open(io.BytesIO((directory / "figure.png").read_bytes())).convert("RGB")
     if picture.width > _WIDTH:
         picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)), Image.Resampling.LANCZOS)
-    picture.quantize(64).save(PICTURES / f"{name}.png", optimize=True)
+    picture.save(PICTURES / f"{name}.png", optimize=True)
 
 
 def page() -> str:

@@ -25,6 +25,6 @@ def test_the_page_names_every_figure_and_says_what_its_files_say():
     found = json.loads(done.stdout)
     assert found["same"], "run: python benchmarks/paper_figures.py"
     assert all(f"\n### {name}: " in found["text"] for name in found["names"])
-    assert set(found["done"]) <= set(found["all"])
+    assert len(found["done"]) >= 0.8 * len(found["all"]), "run laser reproduce all --small, and --take its results"
     for name in found["done"]:
         assert (ROOT / "docs" / "pictures" / "reproduced" / f"{name.replace('/', '-')}.png").exists()
