@@ -16,6 +16,7 @@ from typing import Any
 
 import curve_points
 import measure
+import offline
 import peer_venv
 import search
 import shared_sweeps
@@ -140,6 +141,8 @@ def page() -> str:
         lines += search.section(name)
     for name in staleness.measured_tasks():
         lines += staleness.section(name)
+    if offline.measured_tasks():
+        lines += offline.section(offline.measured_tasks())
     if missing:
         lines += ["", "## Not measured yet", "", *(f"* {title}" for title in missing)]
     return "\n".join(lines) + "\n"

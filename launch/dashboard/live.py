@@ -114,8 +114,9 @@ class LiveView:
             answers = [self._ask(process) for _ in range(number)]
         except (OSError, ValueError) as error:
             with self._lock:
-                if self._process is process:
-                    self._end()
+                if self._process is not process:
+                    raise LiveBusyError("it was stopped") from error
+                self._end()
             raise LiveError(f"the player ended: {error}") from error
         finally:
             with self._lock:

@@ -16,7 +16,7 @@ STEPS = 300
 NUM_RESUMES = 10
 
 
-def small(path: Path, schedule: str, saves_replay: bool, done: int, runtime: str = "local") -> TrainConfig:
+def small(path: Path, schedule: str, saves_replay: bool, done: int) -> TrainConfig:
     config = load_preset("cartpole")
     return dataclasses.replace(
         config,
@@ -26,7 +26,7 @@ def small(path: Path, schedule: str, saves_replay: bool, done: int, runtime: str
         steps=done + STEPS,
         num_envs=4,
         num_actors=2,
-        runtime=runtime,
+        runtime="local",
         schedule=schedule,
         checkpoint_replay=saves_replay,
         resume=done > 0,
@@ -61,21 +61,13 @@ def assert_adds_up(path: Path, result: TrainResult) -> None:
 @pytest.mark.parametrize("saves_replay", [True, False])
 @pytest.mark.parametrize("schedule", ["free", "lockstep"])
 def test_ten_resumes_leave_every_balance_at_0(tmp_path: Path, schedule: str, saves_replay: bool) -> None:
-    resume_ten_times(tmp_path / "run", schedule, saves_replay, "local")
+    resume_ten_times(tmp_path / "run", schedule, saves_replay)
 
 
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("saves_replay", [True, False])
-def test_ten_resumes_on_ray_leave_every_balance_at_0(tmp_path: Path, saves_replay: bool) -> None:
-    resume_ten_times(tmp_path / "run", "free", saves_replay, "ray")
-
-
-def resume_ten_times(path: Path, schedule: str, saves_replay: bool, runtime: str) -> None:
+def resume_ten_times(path: Path, schedule: str, saves_replay: bool) -> None:
     received, done = 0.0, 0
     for _ in range(1 + NUM_RESUMES):
-        result = train(small(path, schedule, saves_replay, done, runtime))
+        result = train(small(path, schedule, saves_replay, done))
         assert_adds_up(path, result)
         assert newest(path)["ledger/received"] > received, "the ledger goes on over resumes"
         received, done = newest(path)["ledger/received"], result.env_steps

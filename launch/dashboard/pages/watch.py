@@ -191,6 +191,8 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             raise PreventUpdate from error
         except LiveError as error:
             return (*(no_update,) * 7, printable(f"{entry.name}: {error}", 400), True)
+        if live.playing != entry.key:  # stopped meanwhile, and the page says so
+            raise PreventUpdate
         colours: Theme = "dark" if theme == "dark" else "light"
         kept = [row for row in past if _is_row(row)] if isinstance(past, list) else []
         kept = [*kept, *([each["value"], each["learned_reward"]] for each in steps)][-_REMEMBERED:]
