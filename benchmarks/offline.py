@@ -1,4 +1,4 @@
-"""What agents learn from a log alone: returns beside the log's own, for several algorithms and tasks.
+"""Returns of agents that learn from a log alone, beside the log's own, for several algorithms and tasks.
 
     python benchmarks/offline.py cartpole --seeds 1    # measure what is missing
     python benchmarks/results.py --page                # write the page

@@ -111,11 +111,10 @@ class AcerContinuous(Acer):
 
     def __init__(self, config: AcerContinuousConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
-        if network.separate_critic:
+        if network.separate_critic and config.critic_rate != 1.0:
+            heads = ("value_head.",) if config.critic == "state_value" else ("value_head.", "advantage_head.")
             self.parameter_groups = tuple(
-                ParameterGroup(prefix, rate=config.critic_rate)
-                for prefix in ("critic_encoder.", "value_head.", "advantage_head.")
-                if prefix != "advantage_head." or config.critic != "state_value"
+                ParameterGroup(prefix, rate=config.critic_rate) for prefix in ("critic_encoder.", *heads)
             )
 
     def _add_heads(self, networks: ActorCritic) -> None:
@@ -149,8 +148,10 @@ class AcerContinuous(Acer):
         with torch.no_grad():
             log_rhos = self.distribution.log_prob(moving, batch.actions)
             log_rhos = log_rhos - self.distribution.log_prob(batch.mu, batch.actions)
-        of_critic = self._of_state_values if config.critic == "state_value" else self._of_action_values
-        estimated = of_critic(networks, output, moving, log_rhos, batch, generator)
+        if config.critic == "state_value":
+            estimated = self._of_state_values(output, moving, log_rhos, batch)
+        else:
+            estimated = self._of_action_values(networks, output, moving, log_rhos, batch, generator)
 
         with torch.no_grad():
             parts = {name: estimated.gradient[name] for name in names}
@@ -240,13 +241,7 @@ class AcerContinuous(Acer):
         return _Estimates(gradient, terms, explained_variance(q_taken.detach(), q_retrace, batch.valid))
 
     def _of_state_values(
-        self,
-        networks: Any,
-        output: ActorCriticOutput,
-        moving: Statistics,
-        log_rhos: Tensor,
-        batch: Batch,
-        generator: Generator | None,
+        self, output: ActorCriticOutput, moving: Statistics, log_rhos: Tensor, batch: Batch
     ) -> _Estimates:
         """Return the policy's gradient and the critic's loss from V alone; arguments as of `_of_action_values`."""
         config = self.config
@@ -270,7 +265,7 @@ class AcerContinuous(Acer):
 
 @dataclass(frozen=True)
 class _Estimates:
-    """What a critic says of a batch.
+    """Estimates of a critic for a batch.
 
     Args:
         gradient: of the expected return with respect to each statistic of the policy, [T, B, d], before the projection.

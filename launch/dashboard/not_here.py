@@ -1,4 +1,4 @@
-"""What an address asks for and its page does not have, in one line: nobody should take one view for another."""
+"""A line about what an address asks for and its page does not have: nobody should take one view for another."""
 
 from __future__ import annotations
 

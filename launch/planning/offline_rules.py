@@ -35,7 +35,7 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
     try:
         log = MinariLog(name, environment, config.environment.picture_size)
         for number in range(len(log)):
-            _check_statistics(log.episode(number), number, environment)
+            _check_statistics(log.episode(number), f"{log.name}, episode {number}", environment)
     except LogError as error:
         yield Problem(key, *_with_env(str(error), config, name))
         return
@@ -47,13 +47,13 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
         yield Problem("replay.num-shards", wrong, "use --replay.num-shards 1")
 
 
-def _check_statistics(episode: LoggedEpisode, number: int, environment: EnvironmentSpec) -> None:
+def _check_statistics(episode: LoggedEpisode, where: str, environment: EnvironmentSpec) -> None:
     """Raise `LogError` if the statistics of an episode's behaviour do not fit the environment's actions."""
     sizes = distribution_for(environment.actions).sizes
     for name, value in episode.mu.items():
         if name in sizes and value.shape != (len(episode), sizes[name]):
             found, wanted = (" x ".join(map(str, shape)) for shape in (value.shape, (len(episode), sizes[name])))
-            raise LogError(f"episode {number}: its behaviour's {name} are {found} numbers, not {wanted}")
+            raise LogError(f"{where}: its behaviour's {name} are {found} numbers, not {wanted}")
 
 
 def _with_env(text: str, config: TrainConfig, name: str) -> tuple[str, str]:

@@ -420,9 +420,9 @@ def _check_same_run(config: TrainConfig, path: Path) -> None:
         kept += [(then.key, show(then.value), show(now.value)) for then, now in zip(*leaves, strict=True)]
     else:
         kept.append(("network", type(saved.network).__name__, type(config.network).__name__))
-    kept += [("offline", saved.offline or "no log", config.offline or "no log")]
+    kept += [("offline", saved.offline or "none", config.offline or "none")]
     if config.init_replay:  # without one, a resume takes what is saved of the replay
-        kept.append(("init-replay", saved.init_replay or "no log", config.init_replay))
+        kept.append(("init-replay", saved.init_replay or "none", config.init_replay))
     for key, then, now in kept:
         if then != now:
             raise NothingToResumeError(

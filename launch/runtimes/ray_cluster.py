@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -62,7 +63,7 @@ class Cluster:
         self.notes = list(_find_notes(nodes, facts, needs))
         self._placement, self._needs = Placement(nodes, needs), needs
         self._fits = {node.id: True for node in nodes}  # False: its software differs
-        self._asked: dict[str, Any] = {}  # answers of nodes that joined, by node id
+        self._asked: dict[str, tuple[Any, float]] = {}  # answers of nodes that joined, and when they were asked for
 
     def room(self) -> int:
         """Return the number of members for which the living nodes have CPUs; never waits.
@@ -74,9 +75,12 @@ class Cluster:
             if node.id in self._fits:
                 continue
             if node.id not in self._asked:
-                self._asked[node.id] = _ask(node)
-            elif ray.wait([self._asked[node.id]], timeout=0)[0]:
-                wrong = list(find_differences(_facts_here(), {node.host: _answered(self._asked.pop(node.id))}))
+                self._asked[node.id] = _ask(node), time.monotonic()
+                continue
+            asked, at = self._asked[node.id]
+            if ray.wait([asked], timeout=0)[0] or time.monotonic() - at > _PROBE_DEADLINE_S:
+                del self._asked[node.id]
+                wrong = list(find_differences(_facts_here(), {node.host: _answered(asked)}))
                 self._fits[node.id] = not wrong
                 self.notes += [f"{node.host} joined and is not used: {item.wrong}; {item.remedy}" for item in wrong]
         return room_for([node for node in nodes if self._fits.get(node.id)], self._needs)
@@ -97,8 +101,16 @@ class Cluster:
         return _options(self._placement.parameter_store())
 
     def worker(self, name: str) -> dict[str, Any]:
-        """Return Ray's options for a worker, which may have been placed before, on a node that is alive now."""
-        return _options(self._placement.worker(name, _living_nodes(self._reserved)))
+        """Return Ray's options for a worker, which may have been placed before, on a node that is alive now.
+
+        A node whose software differs, or that has not answered yet, gets none.
+        """
+        nodes = [
+            node
+            for node in _living_nodes(self._reserved)
+            if node.id not in self._asked and self._fits.get(node.id, True)
+        ]
+        return _options(self._placement.worker(name, nodes))
 
     def release(self, name: str) -> None:
         """Give up the seat of a worker that has ended."""

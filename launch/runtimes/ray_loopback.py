@@ -23,8 +23,8 @@ from launch.errors import LaunchError, RuntimeFailedError
 from launch.planning.needs import Needs
 from launch.runtimes.ray_ports import NearestShard, RayReplay
 from launch.runtimes.ray_session import Guard, end_processes, remove
-from launch.runtimes.room import check_room
 from launch.runtimes.runtime import ShardPort
+from launch.runtimes.system_limits import check_limits
 
 _VITAL = ("gcs_server", "raylet")
 # Measured with four actors and two shards: Ray's processes abort without these, and name no limit.
@@ -48,7 +48,7 @@ class OwnRay:
     notes: tuple[str, ...] = ()
 
     def __init__(self, needs: Needs) -> None:
-        _check_room(needs)
+        _check_limits(needs)
         make_token_private()
         try:
             self._session = Path(_start_ray())
@@ -112,10 +112,10 @@ class OwnRay:
         return NearestShard(cast(Sequence[RayReplay], shards), actor)
 
 
-def _check_room(needs: Needs) -> None:
+def _check_limits(needs: Needs) -> None:
     others = 3 * needs.num_learners + needs.num_actors  # a learner, an evaluator and a store for each member
     num_threads = _RAY_THREADS + _SHARD_THREADS * needs.num_shards + _OTHER_THREADS * others
-    check_room("Ray", num_threads, _RAY_FILES + _FILES_PER_PROCESS * (others + needs.num_shards), _NO_RAY)
+    check_limits("Ray", num_threads, _RAY_FILES + _FILES_PER_PROCESS * (others + needs.num_shards), _NO_RAY)
 
 
 def _start_ray() -> str:

@@ -109,11 +109,10 @@ class SweepConfig:
             too_many = f"makes {num_members:,} members, and a sweep has at most {MOST_MEMBERS:,}"
             found = [] if of_options else [Problem("grid" if self.grid else "sample", too_many, "list fewer values")]
             raise ConfigError([*problems, *wrong, *found])
-        drawn = (
-            []
-            if wrong
-            else draw_settings(self.space, self.base, num_samples, self.base.seed, even=self.options.even_draws)
-        )
+        drawn: list[dict[str, Any]] = []
+        if not wrong:
+            even = self.options.even_draws
+            drawn = draw_settings(self.space, self.base, num_samples, self.base.seed, even=even)
         grid = [dict(zip(self.grid, point, strict=True)) for point in itertools.product(*self.grid.values())]
         points = [point | row | draw for point, row, draw in itertools.product(grid, rows, drawn or [{}])]
         problems += wrong

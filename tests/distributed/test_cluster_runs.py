@@ -18,6 +18,8 @@ import pytest
 from books import check
 
 from launch.errors import LaunchError
+from launch.planning.needs import Needs
+from launch.runtimes.placement import Node, Placement
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
@@ -194,6 +196,42 @@ def test_versions_that_differ(name, theirs, words):
     assert not list(find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, "nice": "0"}}))
     (problem,) = find_differences(here, {"10.0.0.1": here, "10.0.0.2": {**here, name: theirs}})
     assert words in str(problem)
+
+
+def test_workers_go_to_no_node_whose_software_differs_or_that_has_not_answered(monkeypatch):
+    from launch.runtimes import ray_cluster
+
+    names = ("ours", "different", "silent", "unasked")
+    nodes = [Node(name, name, num_cpus=4 + place, is_ours=not place) for place, name in enumerate(names)]
+    monkeypatch.setattr(ray_cluster, "_living_nodes", lambda reserved: nodes)
+    monkeypatch.setattr(ray_cluster, "_options", lambda seat: {"node": seat.node})
+    cluster = object.__new__(ray_cluster.Cluster)
+    cluster._reserved, cluster._placement = {}, Placement(nodes[:1], Needs(1, 9))
+    cluster._fits, cluster._asked = {"ours": True, "different": False}, {"silent": (None, 0.0)}
+    places = [cluster.worker(f"actor/{number}")["node"] for number in range(9)]
+    assert set(places) == {"ours", "unasked"}
+
+
+def test_a_node_that_joins_and_does_not_answer_is_given_up_at_its_deadline(monkeypatch):
+    from launch.runtimes import ray_cluster
+
+    nodes = [Node("ours", "a", num_cpus=4, is_ours=True), Node("new", "b", num_cpus=4)]
+    answers = {"new": None}
+    monkeypatch.setattr(ray_cluster, "_living_nodes", lambda reserved: nodes)
+    monkeypatch.setattr(ray_cluster, "_ask", lambda node: node.id)
+    monkeypatch.setattr(ray_cluster, "_answered", lambda asked: answers[asked] or {"error": "it did not answer"})
+    monkeypatch.setattr(ray_cluster.ray, "wait", lambda asked, timeout: ([each for each in asked if answers[each]], []))
+    cluster = object.__new__(ray_cluster.Cluster)
+    cluster._reserved, cluster._needs, cluster.notes = {}, Needs(2, 2), []
+    cluster._fits, cluster._asked = {"ours": True}, {}
+    assert [cluster.room(), cluster.room()] == [2, 2]
+    monkeypatch.setattr(ray_cluster, "_PROBE_DEADLINE_S", -1.0)
+    assert [cluster.room(), cluster.room()] == [2, 2]
+    (note,) = cluster.notes
+    assert note.startswith("b joined and is not used: node b cannot run LASER: it did not answer")
+    nodes.append(Node("good", "c", num_cpus=4))
+    answers["good"] = ray_cluster._facts_here()
+    assert [cluster.room(), cluster.room()] == [2, 4]
 
 
 @pytest.mark.slow

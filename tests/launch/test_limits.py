@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from launch.errors import LimitError
-from launch.runtimes.room import check_room
+from launch.runtimes.system_limits import check_limits
 
 _AS_NOBODY = "--inh-caps=+dac_override,+dac_read_search --ambient-caps=+dac_override,+dac_read_search"
 """A user of its own, since root has no limit, who may read this checkout wherever it lies."""
@@ -99,9 +99,9 @@ def test_a_limit_that_this_user_may_raise_is_raised():
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 200), hard))
     try:
-        check_room("it", 1, 250, "leave it")
+        check_limits("it", 1, 250, "leave it")
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (250, hard)
         with pytest.raises(LimitError, match=f"it needs {hard + 1} open files in a process, and the limit is {hard}"):
-            check_room("it", 1, hard + 1, "leave it")
+            check_limits("it", 1, hard + 1, "leave it")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

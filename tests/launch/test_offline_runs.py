@@ -176,5 +176,5 @@ def test_a_resume_with_another_log_is_refused(tmp_path, carts):
     laser.train(config_of("cartpole", tmp_path / "run", steps=400))
     with pytest.raises(NothingToResumeError, match=f"was trained with {LOG}, not minari:tests/second-v0"):
         laser.train(config_of("cartpole", tmp_path / "run", steps=800, resume=True, offline="minari:tests/second-v0"))
-    with pytest.raises(NothingToResumeError, match=f"was trained with {LOG}, not no log"):
+    with pytest.raises(NothingToResumeError, match=f"was trained with {LOG}, not none"):
         laser.train(config_of("cartpole", tmp_path / "run", steps=800, resume=True, offline=""))

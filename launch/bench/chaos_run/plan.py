@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 PARTS = ("learner", "actor", "evaluator", "shard", "store", "driver")
-"""What can be killed or paused; the driver is the main process, which `--restart` starts again."""
+"""Parts that can be killed or paused; the driver is the main process, which `--restart` starts again."""
 PAUSE, FULL_DISK = "pause", "full disk"
 _CHANCES = {"learner": 0.2, "actor": 0.25, "evaluator": 0.1, "shard": 0.15, "store": 0.1, "driver": 0.1, PAUSE: 0.1}
 _FULL_DISK_CHANCE = 0.03

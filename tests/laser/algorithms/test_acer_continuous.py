@@ -232,6 +232,9 @@ def test_the_critic_has_a_step_size_of_its_own_where_it_has_a_torso_of_its_own()
     assert set(rates.values()) == {3.0}
     assert {name.split(".")[0] for name in of_critic} == {"critic_encoder", "value_head", "advantage_head"}
     assert not build(config)[0].parameter_groups
+    assert not build(AcerContinuousConfig(), separate_critic=True)[0].parameter_groups
+    without = build(dataclasses.replace(config, critic="state_value"), separate_critic=True)[0]
+    assert {group.prefix for group in without.parameter_groups} == {"critic_encoder.", "value_head."}
     (problem,) = config.warnings(NetworkConfig(), "fifo")
     assert problem.key == "algorithm.critic-rate"
     assert not config.warnings(NetworkConfig(separate_critic=True), "fifo")

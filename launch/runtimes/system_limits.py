@@ -1,4 +1,4 @@
-"""The room for a program that aborts without a useful word where it cannot start threads or open files."""
+"""The check, beforehand, of the system's limits for a program that aborts without a useful word where it meets them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from launch.errors import LimitError
 from launch.limits import MORE_FILES, MORE_THREADS, most_files
 
 
-def check_room(what: str, num_threads: int, num_files: int, otherwise: str) -> None:
+def check_limits(what: str, num_threads: int, num_files: int, otherwise: str) -> None:
     """Check that threads can be started and files opened: a program that aborts without them says nothing useful.
 
     The limit on open files is raised first, as far as this user may.
@@ -21,7 +21,7 @@ def check_room(what: str, num_threads: int, num_files: int, otherwise: str) -> N
         otherwise: what to do without them.
 
     Raises:
-        LimitError: there is not enough room.
+        LimitError: the system allows fewer.
     """
     _raise_file_limit(num_files)
     most = most_files()
