@@ -1,4 +1,4 @@
-"""How a table stands in an address: its filters and its order, and which of them the table cannot have."""
+"""Tables that can be filtered: settings of their columns, and their filters and order in an address."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from launch.dashboard.not_here import malformed, quoted
 
 TEXT_FILTER = "agTextColumnFilter"
 NUMBER_FILTER = "agNumberColumnFilter"
+
+COLUMN_DEFAULTS = {
+    "sortable": True,
+    "resizable": True,
+    "floatingFilter": True,
+    "suppressMovable": True,
+    "suppressFloatingFilterButton": True,
+    "suppressHeaderFilterButton": True,
+}
+"""Settings of every column of a table that can be filtered, for AG Grid."""
 
 _KINDS = {TEXT_FILTER: "text", NUMBER_FILTER: "number"}
 _TYPES = {

@@ -95,3 +95,14 @@ def tick(browser: Any, name: str) -> None:
 def names_in_table(browser: Any) -> list[str]:
     """Return the names of the rows that pass the table's filters, sorted."""
     return sorted(text for text in texts(browser, "#table .ag-pinned-left-cols-container a") if text)
+
+
+def rows_from_the_top(browser: Any, table: str) -> list[str]:
+    """Return the names of a table's rows in the order in which they are shown."""
+    script = """
+      return Array.from(document.querySelectorAll(arguments[0] + ' .ag-pinned-left-cols-container .ag-row'))
+        .sort((one, other) => one.getAttribute('row-index') - other.getAttribute('row-index'))
+        .map((row) => row.querySelector('a').textContent);
+    """
+    found: list[str] = browser.execute_script(script, table)
+    return found

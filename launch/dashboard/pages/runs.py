@@ -25,7 +25,7 @@ from launch.dashboard.pages.further_columns import (
     offered_columns,
 )
 from launch.dashboard.pages.parts import clock, labelled
-from launch.dashboard.table_view import NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
+from launch.dashboard.table_view import COLUMN_DEFAULTS, NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, printable
 from launch.records.run_summary import NUM_RETURNS
@@ -159,14 +159,7 @@ def layout(library: Library, address: Address) -> Any:
                 rowData=rows,
                 selectedRows={"ids": ticked},
                 getRowId="params.data.key",
-                defaultColDef={
-                    "sortable": True,
-                    "resizable": True,
-                    "floatingFilter": True,
-                    "suppressMovable": True,
-                    "suppressFloatingFilterButton": True,
-                    "suppressHeaderFilterButton": True,
-                },
+                defaultColDef=COLUMN_DEFAULTS,
                 dashGridOptions={
                     "rowSelection": {"mode": "multiRow", "enableClickSelection": True, "selectAll": "filtered"},
                     "selectionColumnDef": {"pinned": "left", "width": 44},

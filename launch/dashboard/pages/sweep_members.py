@@ -17,7 +17,7 @@ from launch.dashboard.library import Library
 from launch.dashboard.pages.further_columns import BEST_FIRST, field_of
 from launch.dashboard.sweep_figures import member_label
 from launch.dashboard.sweeps import Decision
-from launch.dashboard.table_view import NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
+from launch.dashboard.table_view import COLUMN_DEFAULTS, NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.evaluation.settings_compared import SettingReturns
 from launch.recording.metric_table import EVALUATION, RATE, RETURN
 from launch.records.listing import Entry, member_number, printable
@@ -68,14 +68,7 @@ def members_table(
         columnDefs=heads,
         rowData=list(rows),
         getRowId="params.data.key",
-        defaultColDef={
-            "sortable": True,
-            "resizable": True,
-            "floatingFilter": True,
-            "suppressMovable": True,
-            "suppressFloatingFilterButton": True,
-            "suppressHeaderFilterButton": True,
-        },
+        defaultColDef=COLUMN_DEFAULTS,
         dashGridOptions={"animateRows": False, "rowHeight": 32, "headerHeight": 36},
         style={"height": f"{min(366, 80 + 32 * max(2, len(rows)))}px"},
     )

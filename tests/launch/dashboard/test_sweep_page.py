@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, texts, traces, wait, x_range
+from in_chromium import IN_CHROMIUM, find, rows_from_the_top, texts, traces, wait, x_range
 
 pytestmark = IN_CHROMIUM
 
@@ -178,13 +178,7 @@ def heads(browser: Any) -> list[str]:
 
 def members(browser: Any) -> list[str]:
     """Return the members from top to bottom."""
-    script = """
-      return Array.from(document.querySelectorAll('#members .ag-pinned-left-cols-container .ag-row'))
-        .sort((one, other) => one.getAttribute('row-index') - other.getAttribute('row-index'))
-        .map((row) => row.querySelector('a').textContent);
-    """
-    found: list[str] = browser.execute_script(script)
-    return found
+    return rows_from_the_top(browser, "#members")
 
 
 def test_the_table_of_members_is_sorted_and_filtered_and_the_address_keeps_it(browser, address, root) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, texts, tick, wait
+from in_chromium import IN_CHROMIUM, find, rows_from_the_top, texts, tick, wait
 
 pytestmark = IN_CHROMIUM
 
@@ -32,13 +32,7 @@ def root(shared_runs) -> Path:
 
 def shown(browser) -> list[str]:
     """Return the names of the rows from top to bottom."""
-    script = """
-      return Array.from(document.querySelectorAll('#table .ag-pinned-left-cols-container .ag-row'))
-        .sort((one, other) => one.getAttribute('row-index') - other.getAttribute('row-index'))
-        .map((row) => row.querySelector('a').textContent);
-    """
-    found: list[str] = browser.execute_script(script)
-    return found
+    return rows_from_the_top(browser, "#table")
 
 
 def fold(browser):
