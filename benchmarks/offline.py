@@ -53,7 +53,7 @@ TASKS = {
             "ACER": "acer_cartpole",
             "Reactor": "reactor_cartpole",
             "DQN": "dqn_cartpole",
-            "Rainbow": "rainbow",
+            "Rainbow": "rainbow --network.torso mlp --replay.min-steps 1000",
         },
     ),
     "pendulum": Task(
