@@ -56,7 +56,7 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
             html.Div(
                 [
                     panel("Who learns from whom", "exchange", tall, [ABOUT]),
-                    panel("Whose experience a member learns from", "exchange-course", tall, [ABOUT_COURSE]),
+                    panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE]),
                 ],
                 className="halves",
             ),
@@ -106,7 +106,7 @@ def register(app: Dash, library: Library) -> None:
             ("exchange", key, state),
             lambda: (
                 exchange_figure(library, groups, what, theme),
-                course_figure(library, whose, groups, axis, theme),
+                course_figure(library, whose, groups, what, axis, theme),
             ),
         )
         return *figures, state
