@@ -158,3 +158,41 @@ def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies
     result = sweep(dataclasses.replace(config, options=options, pruner=PrunerConfig(first_rung=300)))
     assert [member.result.finished for member in result.members] == ["steps", "pruned", "pruned"]
     assert all(300 <= member.result.env_steps < 3000 for member in result.members[1:])
+
+
+def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resume(tmp_path, topologies, monkeypatch):
+    path, place_population, shards = tmp_path / "run", session.place_population, []
+
+    def watched(*arguments):
+        placed = place_population(*arguments)
+        shards[:] = placed[0].shards
+        return placed
+
+    monkeypatch.setattr(session, "place_population", watched)
+
+    def kill_once_saved():
+        deadline, saved = time.monotonic() + 200.0, set()
+        while not saved or not set(path.glob("checkpoints/0*")) - saved:
+            assert time.monotonic() < deadline, "the replay was never saved after member 1 had begun"
+            if not saved and list(path.glob("members/1/checkpoints/0*")):
+                time.sleep(2.5)  # the member looks after the shards now, and has read their statistics
+                saved = set(path.glob("checkpoints/0*"))
+            time.sleep(0.05)
+        os.kill(shards[1].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_once_saved)
+    killer.start()
+    config = make_sweep(path, 8000, max_failures=3, checkpoint_replay=True)
+    result = sweep(dataclasses.replace(config, options=SweepOptions(concurrent=1)))
+    killer.join()
+    assert [member.result.finished for member in result.members] == ["steps"] * 3
+    logs = [(path / "members" / str(number) / "log.txt").read_text() for number in range(3)]
+    assert "shard 1 of the replay died: another one continues from 0" in "".join(logs[1:])
+
+    config = make_sweep(path, 8400, checkpoint_replay=True, resume=True, **{"replay.num-shards": 1})
+    again = sweep(dataclasses.replace(config, options=SweepOptions(concurrent=1)))
+    assert [member.result.finished for member in again.members] == ["steps"] * 3
+    assert "starts empty" not in (path / "members" / "2" / "log.txt").read_text()
+    ledger = again.members[2].result.ledger
+    assert ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    assert ledger["stages"]["stored"] == 2000 // 20
