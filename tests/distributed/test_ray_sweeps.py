@@ -16,6 +16,7 @@ from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_series
 from launch.supervision import places, session
+from launch.supervision.shared_replay import SharedReplay
 from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
@@ -161,38 +162,29 @@ def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies
 
 
 def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resume(tmp_path, topologies, monkeypatch):
-    path, place_population, shards = tmp_path / "run", session.place_population, []
+    path, save, killed = tmp_path / "run", SharedReplay.save, []
 
-    def watched(*arguments):
-        placed = place_population(*arguments)
-        shards[:] = placed[0].shards
-        return placed
+    def watched(self, shards, env_steps, supervisors):
+        save(self, shards, env_steps, supervisors)
+        if [each.number for each in supervisors] == [1] and not killed:
+            killed.append(shards[1].pid)
+            os.kill(shards[1].pid, signal.SIGKILL)
 
-    monkeypatch.setattr(session, "place_population", watched)
+    monkeypatch.setattr(SharedReplay, "save", watched)
+    config = make_sweep(path, 6000, max_failures=3, checkpoint_replay=True, num_actors=2)
+    config = dataclasses.replace(
+        config, grid={"algorithm.learning-rate": [1e-3, 2e-3]}, options=SweepOptions(concurrent=1)
+    )
+    result = sweep(config)
+    assert killed
+    assert [member.result.finished for member in result.members] == ["steps"] * 2
+    log = path / "members" / "1" / "log.txt"
+    assert "shard 1 of the replay died: another one continues from 0" in log.read_text()
 
-    def kill_once_saved():
-        deadline, saved = time.monotonic() + 200.0, set()
-        while not saved or not set(path.glob("checkpoints/0*")) - saved:
-            assert time.monotonic() < deadline, "the replay was never saved after member 1 had begun"
-            if not saved and list(path.glob("members/1/checkpoints/0*")):
-                time.sleep(2.5)  # the member looks after the shards now, and has read their statistics
-                saved = set(path.glob("checkpoints/0*"))
-            time.sleep(0.05)
-        os.kill(shards[1].pid, signal.SIGKILL)
-
-    killer = threading.Thread(target=kill_once_saved)
-    killer.start()
-    config = make_sweep(path, 8000, max_failures=3, checkpoint_replay=True)
-    result = sweep(dataclasses.replace(config, options=SweepOptions(concurrent=1)))
-    killer.join()
-    assert [member.result.finished for member in result.members] == ["steps"] * 3
-    logs = [(path / "members" / str(number) / "log.txt").read_text() for number in range(3)]
-    assert "shard 1 of the replay died: another one continues from 0" in "".join(logs[1:])
-
-    config = make_sweep(path, 8400, checkpoint_replay=True, resume=True, **{"replay.num-shards": 1})
-    again = sweep(dataclasses.replace(config, options=SweepOptions(concurrent=1)))
-    assert [member.result.finished for member in again.members] == ["steps"] * 3
-    assert "starts empty" not in (path / "members" / "2" / "log.txt").read_text()
-    ledger = again.members[2].result.ledger
+    values = {"steps": 6400, "resume": True, "replay.num-shards": 1}
+    again = sweep(dataclasses.replace(config, base=change(config.base, values)))
+    assert [member.result.finished for member in again.members] == ["steps"] * 2
+    assert "starts empty" not in log.read_text()
+    ledger = again.members[1].result.ledger
     assert ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
-    assert ledger["stages"]["stored"] == 2000 // 20
+    assert ledger["stages"]["stored"] >= 2000 // 20
