@@ -53,7 +53,7 @@ class Parts:
         self._budgets = Budgets(topology.config, recorder)
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self.recovery = LearnerRecovery(topology, recorder, newest, say)
-        self.replay = ReplayWatch(topology, recorder, self._budgets, newest_replay or newest, self._note_lost)
+        self.replay = ReplayWatch(topology, recorder, self._budgets, newest_replay or newest, self._note_lost, say)
         self._store = RestartWatch(
             "the parameter store",
             topology.parameters.newest_version,

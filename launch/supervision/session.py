@@ -380,7 +380,8 @@ class _Session:
         run = self._run_of(supervisor)
         check_in_place([run])
         has_own = self._shared is None
-        path = save_member(run, supervisor.topology, supervisor.recorder, snapshot, with_replay=has_own)
+        topology, accounts = supervisor.topology, supervisor.parts.replay.accounts
+        path = save_member(run, topology, supervisor.recorder, snapshot, accounts, with_replay=has_own)
         if has_own:
             supervisor.account_for_saved_replay()
         if self._caller is not None:
