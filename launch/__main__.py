@@ -28,8 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_process()
     from launch.command_line.cli import run
     from launch.errors import run_reporting
+    from launch.restart_link import note_end
 
     exit_code = run_reporting(lambda: run(sys.argv[1:] if arguments is None else list(arguments)))
+    note_end()
     if arguments is None:
         _leave_threads_behind(exit_code)
     return exit_code

@@ -1,7 +1,7 @@
 """The link of a command to the supervisor of `--restart` that started it: a socket, whose number is in the environment.
 
-The command announces its run's directory over the link. When the link ends, the supervisor was killed, and the command
-stops as after SIGTERM: nobody would start it again.
+The command announces its run's directory over the link, and at last that it ends by itself. When the link ends, the
+supervisor was killed, and the command stops as after SIGTERM: nobody would start it again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 VARIABLE = "LASER_RESTART_LINK"
+END = b"\0end"
+"""The last bytes of a command that ends by itself. No path has a byte 0."""
 
 _link: socket.socket | None = None
 
@@ -43,6 +46,13 @@ def announce(run: Path) -> None:
     """Tell the supervisor, if there is one, the directory of the run or sweep that has begun."""
     if _link is not None:
         _link.sendall(os.fsencode(run.resolve()))
+
+
+def note_end() -> None:
+    """Tell the supervisor, if there is one, that this process ends by itself, whatever its exit code."""
+    if _link is not None:
+        with suppress(OSError):  # the supervisor was killed
+            _link.sendall(END)
 
 
 def _stop_at_its_end(link: socket.socket) -> None:

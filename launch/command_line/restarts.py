@@ -1,8 +1,10 @@
 """The supervisor of `--restart`: a small process that runs a command as its child and starts it again when it dies.
 
 It imports neither torch nor Ray. A death is the end by a signal that nobody sends to stop a run, such as SIGKILL from
-the kernel when memory runs out, or a failure of Ray (exit code 69). Every other end is the command's own, and its exit
-code becomes that of the supervisor.
+the kernel when memory runs out, a failure of Ray (exit code 69), or an end without a word, as Ray ends a program whose
+head is gone. On a cluster a command that is started again waits for the head, and an end before its run begins is a
+death, too: not all nodes may be back. Every other end is the command's own, and its exit code becomes that of the
+supervisor.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from launch.command_line.flags import split_arguments
 from launch.commands import resume_command
 from launch.errors import RUNTIME_FAILED, StoppedError, one_line
 from launch.records.log_file import append_to_log
-from launch.restart_link import VARIABLE, connect
+from launch.restart_link import END, VARIABLE, connect
 from launch.settings.values import convert
 from launch.standard_output import say
 
 _MOST_DEATHS = 5
 """Deaths without a newer checkpoint between them, after which a run is not started again."""
 _LONGEST_WAIT_S = 30.0
+_HEAD_DEADLINE_S, _HEAD_INTERVAL_S = 600.0, 2.0
+"""Seconds in which the head of a cluster may come back, and between two looks for it."""
 _DEATHS = [getattr(signal, name) for name in ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP")]
 _PASS_ON_S = 0.2
 """Seconds after which a signal is passed on: one that came to the whole process group has reached the child by then."""
@@ -66,23 +70,28 @@ class _Supervisor:
         self._words = list(words)
         self._child: subprocess.Popen[bytes] | None = None
         self._run: Path | None = None
+        self._has_begun = self._said_end = False  # of the newest child
         self._stopped_by: int | None = None
+        self._address = split_arguments(words, {"restart"}).values.get("ray-address", "")
 
     def run(self) -> int:
         """Run the command until it ends by itself, is stopped, or dies too often."""
         num_restarts = num_deaths = newest = 0
         with self._signals_passed_on():
             exit_code = self._run_child(self._words)
-            while _is_death(exit_code) and self._stopped_by is None:
+            while self._is_death(exit_code, num_restarts) and self._stopped_by is None:
                 saved = _saved_steps(self._run)
                 num_deaths, newest = (1, saved) if saved > newest else (num_deaths + 1, newest)
-                how = f"the trainer was ended by {_name(exit_code)}{_place(self._run)}"
+                how = f"the trainer {_end(exit_code)}{_place(self._run)}"
                 if self._run is None or not saved:
                     return self._give_up(f"{how} before its first checkpoint", "start it again", exit_code)
                 if num_deaths >= _MOST_DEATHS:
                     wrong = f"{how}; it died {num_deaths} times without a new checkpoint between"
                     return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
                 self._wait(min(2.0 ** (num_deaths - 1), _LONGEST_WAIT_S))
+                if self._address and not self._await_head():
+                    wrong = f"{how}; the head at {self._address} has been away for {_HEAD_DEADLINE_S:g} s"
+                    return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
                 num_restarts += 1
                 self._tell(f"restarted ({num_restarts}): {how}; continuing from {_newest_words(self._run)}")
                 again = [word for word in self._words if word != "--no-resume"]
@@ -102,10 +111,37 @@ class _Supervisor:
             if self._stopped_by is not None:  # it came while the child was being started
                 self._child.send_signal(self._stopped_by)
             exit_code = self._child.wait()
+            heard = b""
             with suppress(BlockingIOError, ConnectionError):
-                if announced := ours.recv(2**16, socket.MSG_DONTWAIT):
-                    self._run = Path(os.fsdecode(announced))
+                heard = ours.recv(2**16, socket.MSG_DONTWAIT)
+            announced = heard.removesuffix(END)
+            self._said_end, self._has_begun = heard != announced, bool(announced)
+            if announced:
+                self._run = Path(os.fsdecode(announced))
         return exit_code
+
+    def _is_death(self, exit_code: int, num_restarts: int) -> bool:
+        if -exit_code in _DEATHS or exit_code == RUNTIME_FAILED:
+            return True
+        if exit_code <= 0:
+            return False
+        return not self._said_end or (num_restarts > 0 and bool(self._address) and not self._has_begun)
+
+    def _await_head(self) -> bool:
+        """Wait until something listens at the cluster's address; return False if nothing does until the deadline.
+
+        Raises:
+            StoppedError: a signal has come.
+        """
+        host, _, port = self._address.rpartition(":")
+        begun = time.monotonic()
+        while True:
+            with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=5.0):
+                return True
+            if time.monotonic() - begun > _HEAD_DEADLINE_S:
+                return False
+            say(f"waiting for the head at {self._address} ({time.monotonic() - begun:.0f} s so far)")
+            self._wait(_HEAD_INTERVAL_S)
 
     def _wait(self, seconds: float) -> None:
         """Wait, unless a signal comes.
@@ -161,12 +197,11 @@ def _program(words: Sequence[str]) -> list[str]:
     return given[: -len(words)] if given[-len(words) :] == list(words) else ["-m", "launch"]
 
 
-def _is_death(exit_code: int) -> bool:
-    return -exit_code in _DEATHS or exit_code == RUNTIME_FAILED
-
-
-def _name(exit_code: int) -> str:
-    return "a failure of Ray" if exit_code == RUNTIME_FAILED else signal.Signals(-exit_code).name
+def _end(exit_code: int) -> str:
+    """Return how a child ended, as the end of a sentence that begins with it."""
+    if exit_code == RUNTIME_FAILED:
+        return "was ended by a failure of Ray"
+    return f"ended with code {exit_code}" if exit_code > 0 else f"was ended by {signal.Signals(-exit_code).name}"
 
 
 def _members(run: Path) -> list[Path]:

@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,22 +20,25 @@ from launch.command_line import restarts
 TRAIN = ["train", "cartpole", "--stop-at-return", "inf", "--restart"]
 
 # Runs in place of `laser`: the run's directory and a list of ends are its arguments. Each start makes a checkpoint
-# where its end says so, and then ends.
+# where its end says so, and then ends; with "!" without a word, with "?" before its run has begun.
 ACTING = """
 import os, signal, sys
 from pathlib import Path
-from launch.restart_link import announce, connect
+from launch.restart_link import announce, connect, note_end
 
 assert connect()
 run, ends = Path(os.environ["RUN"]), os.environ["ENDS"].split(",")
-announce(run)
 run.mkdir(exist_ok=True)
 with (run / "starts.txt").open("a") as file:
     file.write(" ".join(sys.argv[1:]) + "\\n")
 start = len((run / "starts.txt").read_text().splitlines())
-saves, end = ends[start - 1].split(":")
+saves, end = ends[start - 1].rstrip("!?").split(":")
+if not ends[start - 1].endswith("?"):
+    announce(run)
 if saves:
     (run / "checkpoints" / f"{start:06d}-step-{saves}").mkdir(parents=True)
+if int(end) <= 0 and not ends[start - 1].endswith("!"):
+    note_end()
 os.kill(os.getpid(), int(end)) if int(end) > 0 else sys.exit(-int(end))
 """
 
@@ -75,6 +81,56 @@ def test_a_failure_of_ray_is_a_death(acting):
 def test_ends_that_would_come_back_and_stops_are_no_deaths(acting, end):
     code, said, starts = acting(f"40:{int(end)}")
     assert (code, said, len(starts)) == (128 + end if end > 0 else -end, [], 1)
+
+
+def test_an_end_without_a_word_is_a_death(acting):
+    code, said, starts = acting("40:-1!,:0")
+    assert (code, len(starts)) == (0, 2)
+    assert said[0].startswith("restarted (1): the trainer ended with code 1; ")
+
+
+CLUSTER = ("train", "cartpole", "--restart", "--ray-address")
+
+
+def test_on_a_cluster_a_run_that_cannot_begin_again_yet_is_tried_again(acting):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        on_cluster = (*CLUSTER, f"127.0.0.1:{head.getsockname()[1]}")
+        code, said, starts = acting("40:9,:-1?,:-1?,:0", on_cluster)
+        assert (code, len(starts)) == (0, 4)
+        assert [line.partition(";")[0] for line in said] == [
+            "restarted (1): the trainer was ended by SIGKILL",
+            "restarted (2): the trainer ended with code 1",
+            "restarted (3): the trainer ended with code 1",
+        ]
+
+
+def test_the_first_start_on_a_cluster_and_ends_of_a_run_that_has_begun_are_its_own(acting):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        on_cluster = (*CLUSTER, f"127.0.0.1:{head.getsockname()[1]}")
+        assert acting("40:-1?", on_cluster)[0] == 1
+        code, _, starts = acting("9:9,40:9,:-1", on_cluster)
+        assert (code, len(starts)) == (1, 3)
+
+
+def test_a_run_waits_for_its_head_and_gives_up_after_a_time(acting, monkeypatch):
+    monkeypatch.setattr(restarts, "_HEAD_INTERVAL_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    timer = threading.Timer(1.0, lambda: heads.append(socket.create_server(("127.0.0.1", port))))
+    heads = []
+    timer.start()
+    code, said, starts = acting("40:9,:0", (*CLUSTER, f"127.0.0.1:{port}"))
+    timer.join()
+    heads[0].close()
+    assert (code, len(starts)) == (0, 2)
+    assert said[0] == f"waiting for the head at 127.0.0.1:{port} (0 s so far)"
+    assert said[-1].startswith("restarted (1): ")
+    monkeypatch.setattr(restarts, "_HEAD_DEADLINE_S", 0.3)
+    shutil.rmtree(os.environ["RUN"])
+    code, said, starts = acting("40:9,:0", (*CLUSTER, f"127.0.0.1:{port}"))
+    assert (code, len(starts)) == (137, 1)
+    assert "the head at 127.0.0.1:" in said[-1]
+    assert "has been away for 0.3 s" in said[-1]
 
 
 def test_deaths_without_progress_end_it(acting, tmp_path):
