@@ -6,7 +6,8 @@ It starts a head and a worker with `ray start`, exactly as on two servers; train
 and then the shard of the second node, and checks that every unroll is accounted for. With `--cut` it pulls the cable
 instead, for so many seconds, and says how long the learner stood still; where the cluster has given the second node up
 meanwhile, the node is started again, and must get actors. It ends the processes it started, by id, and deletes its
-namespaces, by name. Exit code 77: this machine does not permit it.
+namespaces, by name. With `--kill-head` it kills the head instead, waits until nothing of the cluster is left, starts
+both nodes again, and says when the run went on by itself. Exit code 77: this machine does not permit it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 from books import check
@@ -114,13 +114,22 @@ class Training:
         folder: gets the run and what it says.
         address: of the cluster's head.
         environment: of its process.
+        more: further words of the command.
     """
 
-    def __init__(self, folder, address, environment):
+    def __init__(self, folder, address, environment, *more):
         self.run_dir, self.words = folder / "run", folder / "said.txt"
         options = ["--ray-address", address, "--num-actors", "3", "--num-envs", "4", "--replay.num-shards", "2"]
         options += ["--steps", "1000000000", "--stop-at-return", "inf", "--learner.compile", "off", "--device", "cpu"]
-        options += ["--learner.checkpoint-interval-s", "10", "--max-failures", "100", "--run-dir", str(self.run_dir)]
+        options += [
+            "--learner.checkpoint-interval-s",
+            "10",
+            "--max-failures",
+            "100",
+            "--run-dir",
+            str(self.run_dir),
+            *more,
+        ]
         command = ["ip", "netns", "exec", NAMES[0], sys.executable, "-m", "launch", "train", "cartpole", *options]
         with self.words.open("w") as said:
             self.process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=folder)
@@ -134,6 +143,14 @@ class Training:
         except sqlite3.Error:
             return 0  # it is being made
         return newest or 0
+
+    def await_updates(self, before):
+        """Wait until there are more updates than these."""
+        deadline = time.monotonic() + 3 * START_DEADLINE_S
+        while self.updates() <= before:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the run made no updates:\n{self.words.read_text()[-3000:]}")
+            time.sleep(0.5)
 
     def follow(self, seconds, what):
         """Watch for so long; return the updates made, and the longest time without one."""
@@ -161,24 +178,19 @@ class Training:
 
 def titled(name, title):
     """Return the processes in a namespace whose title begins so."""
-    pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
     found = []
-    for pid in pids:
+    for pid in pids_in(name):
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
             if words.startswith(title):
-                found.append(int(pid))
+                found.append(pid)
     return found
 
 
 def cut_the_cable(seconds, folder, address, environment, start_second):
     """Train, pull the cable for so many seconds, plug it in again, and check what became of the run."""
     training, cable = Training(folder, address, environment), Cable()
-    deadline = time.monotonic() + 3 * START_DEADLINE_S
-    while not training.updates():
-        if training.process.poll() is not None or time.monotonic() > deadline:
-            raise SystemExit(f"the run made no updates:\n{training.words.read_text()[-3000:]}")
-        time.sleep(0.5)
+    training.await_updates(0)
     calm, _ = training.follow(20.0, "before the cut")
     print(f"before: {calm / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
     cable.pull()
@@ -196,6 +208,11 @@ def cut_the_cable(seconds, folder, address, environment, start_second):
         print(
             f"with the second node again: {made} updates, none for {stood:.1f} s; actors {training.nodes_of_actors()}"
         )
+    return ending(training)
+
+
+def ending(training):
+    """Watch a run to its end, which Ctrl-C asks for, and check its accounts; return an exit code."""
     after, _ = training.follow(20.0, "at the end")
     print(f"after: {after / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
     code = training.end()
@@ -206,10 +223,41 @@ def cut_the_cable(seconds, folder, address, environment, start_second):
     return 1 if wrong or code != 130 or not after else 0
 
 
+def kill_the_head(folder, address, environment, start_both):
+    """Train under `--restart`, kill the head, start the cluster anew once it is gone, and check what became of it."""
+    training = Training(folder, address, environment, "--restart", "--checkpoint-replay")
+    training.await_updates(0)
+    training.follow(30.0, "before the death")
+    (head,) = [pid for pid in pids_in(NAMES[0]) if "gcs_server" in Path(f"/proc/{pid}/comm").read_text()]
+    os.kill(head, signal.SIGKILL)
+    killed_at, before = time.monotonic(), training.updates()
+    while left := [pid for name in NAMES for pid in (*raylets(name), *titled(name, "ray::"))]:
+        if time.monotonic() - killed_at > 300.0:
+            print(f"left behind after 300 s: {left}", flush=True)
+            return 1
+        time.sleep(1.0)
+    print(f"nothing of the cluster was left after {time.monotonic() - killed_at:.0f} s", flush=True)
+    start_both()
+    started_at, before = time.monotonic(), training.updates()
+    training.await_updates(before)
+    print(f"it went on {time.monotonic() - started_at:.0f} s after the cluster was back", flush=True)
+    return ending(training)
+
+
 def raylets(name):
     """Return the raylets in a namespace."""
-    pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
-    return [pid for pid in pids if "raylet" in Path(f"/proc/{pid}/comm").read_text()]
+    found = []
+    for pid in pids_in(name):
+        with contextlib.suppress(OSError):
+            if "raylet" in Path(f"/proc/{pid}/comm").read_text():
+                found.append(pid)
+    return found
+
+
+def pids_in(name):
+    """Return the processes in a namespace."""
+    said = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+    return [int(pid) for pid in said.split()]
 
 
 def main():
@@ -218,6 +266,7 @@ def main():
         return 77
     parser = argparse.ArgumentParser(description="a run over two network namespaces")
     parser.add_argument("--cut", type=float, default=0.0, help="seconds for which the cable is pulled")
+    parser.add_argument("--kill-head", action="store_true", help="kill the head, and start the cluster again")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(
@@ -245,15 +294,28 @@ def main():
         log = stack.enter_context(path.open("w"))
         address = f"{HOSTS[0]}:{PORT}"
         head = ["--head", f"--node-ip-address={HOSTS[0]}", f"--port={PORT}", "--include-dashboard=false"]
-        start(NAMES[0], environment, log, *head, f"--temp-dir={folder / 'ray'}")
-        await_starts(path, 1)
         second = [f"--address={address}", f"--node-ip-address={HOSTS[1]}"]
-        start(NAMES[1], environment, log, *second)
-        await_starts(path, 2)
+        num_started = 0
+
+        def start_second():
+            nonlocal num_started
+            start(NAMES[1], environment, log, *second)
+            num_started += 1
+            await_starts(path, num_started)
+
+        def start_both():
+            nonlocal num_started
+            start(NAMES[0], environment, log, *head, f"--temp-dir={folder / f'ray{num_started}'}")
+            num_started += 1
+            await_starts(path, num_started)
+            start_second()
+
+        start_both()
         print(f"two nodes: {', '.join(HOSTS)}", flush=True)
         if options.cut:
-            again = partial(start, NAMES[1], environment, log, *second)
-            return cut_the_cable(options.cut, folder, address, environment, again)
+            return cut_the_cable(options.cut, folder, address, environment, start_second)
+        if options.kill_head:
+            return kill_the_head(folder, address, environment, start_both)
         done = subprocess.run(
             [
                 "ip",
