@@ -92,8 +92,8 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     choose = """
       const api = window.dash_ag_grid.getApi('table');
       api.forEachNode((node) => {
-        const kind = node.data.kind;
-        if (kind === 'member' || (kind === 'run' && node.data.name.includes('seed'))) node.setSelected(true);
+        const name = node.data.name;
+        if (name.startsWith('sweep-learning-rate/') || name.startsWith('cartpole-seed')) node.setSelected(true);
       });
     """
     driver.execute_script(choose)
@@ -109,7 +109,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     shoot(driver, "sweep", 2400)
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-settings')}")
-    chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0)
+    chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0, 240.0)
     shoot(driver, "settings", 2450)
 
     driver.get(f"{address}watch?key={key_of_path(root / 'cartpole-seed0')}")
