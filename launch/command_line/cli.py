@@ -42,6 +42,7 @@ usage: laser COMMAND ...
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
   laser replay export RUN_DIR minari:NAME                                           a saved replay as a log of episodes
+  laser replay import minari:NAME [PRESET] --run-dir DIR                            a log as the replay of a new run
   laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
   laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
@@ -281,14 +282,21 @@ def _export(arguments: list[str]) -> int:
 
 
 def _replay(arguments: list[str]) -> int:
+    from launch.command_line.replay_import import USAGE, import_log
     from launch.logs.options import ReplayOptions
 
     usage = "laser replay export RUN_DIR minari:NAMESPACE/NAME-vN"
+    what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if any(flag in arguments for flag in _HELP_FLAGS):
-        return _options_help(usage, ReplayOptions())
-    (what, run_dir, name), options = _parse_options(arguments, ReplayOptions(), ("export", "run-dir", "name"))
+        _options_help(usage, ReplayOptions())
+        print(f"\n       {USAGE}\n\nThe flags of import are those of laser train.")
+        return 0
+    if what == "import":
+        return import_log(rest, _is_quiet(rest))
     if what != "export":
-        raise ConfigError([Problem("replay", f"there is no laser replay {what}", f"use {usage}")])
+        wrong = f"there is no laser replay {what}" if what else "needs to know what to do"
+        raise ConfigError([Problem("replay", wrong, f"use {usage}, or {USAGE}")])
+    (run_dir, name), options = _parse_options(rest, ReplayOptions(), ("run-dir", "name"))
     from launch.logs.export import export_replay
 
     result = export_replay(Path(run_dir), name, options)

@@ -1,1 +1,1 @@
-"""Logs of episodes, out of a saved replay: `laser replay export`."""
+"""Logs of episodes, out of a saved replay and into one: `laser replay export` and `import`."""

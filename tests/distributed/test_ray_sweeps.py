@@ -167,11 +167,11 @@ def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resu
     def watched(self, shards, env_steps, supervisors):
         save(self, shards, env_steps, supervisors)
         if [each.number for each in supervisors] == [1] and not killed:
-            killed.append(shards[1].pid)
-            os.kill(shards[1].pid, signal.SIGKILL)
+            killed.append(shards[0].pid)
+            os.kill(shards[0].pid, signal.SIGKILL)
 
     monkeypatch.setattr(SharedReplay, "save", watched)
-    config = make_sweep(path, 6000, max_failures=3, checkpoint_replay=True, num_actors=2)
+    config = make_sweep(path, 4000, max_failures=3, checkpoint_replay=True, **{"replay.num-shards": 1})
     config = dataclasses.replace(
         config, grid={"algorithm.learning-rate": [1e-3, 2e-3]}, options=SweepOptions(concurrent=1)
     )
@@ -179,12 +179,15 @@ def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resu
     assert killed
     assert [member.result.finished for member in result.members] == ["steps"] * 2
     log = path / "members" / "1" / "log.txt"
-    assert "shard 1 of the replay died: another one continues from 0" in log.read_text()
+    assert "shard 0 of the replay died: another one continues from 0" in log.read_text()
 
-    values = {"steps": 6400, "resume": True, "replay.num-shards": 1}
+    values = {"steps": 4400, "resume": True, "replay.num-shards": 2, "num_actors": 2}
     again = sweep(dataclasses.replace(config, base=change(config.base, values)))
     assert [member.result.finished for member in again.members] == ["steps"] * 2
     assert "starts empty" not in log.read_text()
     ledger = again.members[1].result.ledger
     assert ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
-    assert ledger["stages"]["stored"] >= 2000 // 20
+    made = sum(member.result.env_steps for member in again.members) - sum(
+        member.result.env_steps for member in result.members
+    )
+    assert ledger["stages"]["stored"] > made / 20, "it holds more than what was made since"
