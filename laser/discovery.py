@@ -6,10 +6,14 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import threading
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+_PARSING = threading.Lock()
+"""Python 3.11 raises SystemError now and then where two threads parse at once."""
 
 
 def import_modules(package: str) -> list[ModuleType]:
@@ -35,6 +39,12 @@ def read_first_lines(package: str) -> dict[str, str]:
 
     Files are read, not imported, so that help is fast.
     """
+    with _PARSING:
+        return dict(_read_first_lines(package))
+
+
+@cache
+def _read_first_lines(package: str) -> dict[str, str]:
     folder = Path(str(importlib.import_module(package).__file__)).parent
     lines = {}
     for path in sorted(folder.glob("*.py")):

@@ -52,7 +52,8 @@ def test_processes_that_begin_at_once_share_the_study(module, quick, tmp_path, e
         _, said = process.communicate(timeout=100)
         assert process.returncode == 0, said[-2000:]
     trials = module.main(1, **quick).trials
-    assert [trial.state.name for trial in trials] == ["COMPLETE"] * 5
+    assert len(trials) == 5
+    assert {trial.state.name for trial in trials} <= {"COMPLETE", "PRUNED"}  # the pruner begins with the fourth
     assert len({tuple(trial.params.values()) for trial in trials}) == 5, "two processes tried the same settings"
     assert all(steps_of(tmp_path, number) >= 1000 for number in range(5))
 
