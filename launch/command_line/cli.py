@@ -37,6 +37,7 @@ usage: laser COMMAND ...
                      [--share-replay | --no-share-replay] [--concurrent N] [--pbt | --pruner asha] [--tuner optuna]
                      [--resume] [--restart] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
+                     [--games ID,ID] [--repeats N] [--jobs N]                        the same on each of several games
   laser eval RUN_DIR ... [--episodes N] [--env ID] [--video] [--json]               evaluate trained agents
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
@@ -109,6 +110,10 @@ def _train(arguments: list[str]) -> int:
 def _sweep(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.reproductions.games_options import asks_for_games
+
+    if asks_for_games(arguments):
+        return _sweep_over_games(arguments)
     from launch.command_line.restarts import supervise_if_asked
 
     if (exit_code := supervise_if_asked(["sweep", *arguments])) is not None:
@@ -132,11 +137,35 @@ def _sweep(arguments: list[str]) -> int:
     return 0
 
 
+def _sweep_over_games(arguments: list[str]) -> int:
+    from launch.command_line.arguments import parse_sweep, with_preset
+    from launch.reproductions.games_options import take_options
+    from launch.reproductions.over_games import ids_of, sweep_over_games
+    from launch.sweeps.sweep_options import sweep_leaves
+
+    words, options = take_options(arguments)
+    on_first = ["--env", ids_of(options, "")[0]] if options.games else []
+    with name_long_waits(_is_quiet(arguments)):
+        found, note = with_preset([*words, *on_first], sweep_leaves())
+    words = found[: len(found) - len(on_first)]
+    first = parse_sweep(found)
+    if not first.base.quiet:
+        if note:
+            print(note, file=sys.stderr)
+        for warning in first.warnings():
+            print(f"warning: {warning}", file=sys.stderr)
+    result = sweep_over_games([word for word in words if word not in ("--json", "--quiet")], first, options)
+    if first.base.json:
+        print(json.dumps(finite(result)), flush=True)
+    return 0
+
+
 def _is_quiet(arguments: Sequence[str]) -> bool:
     return any(argument in ("--quiet", "--quiet=true") for argument in arguments)
 
 
 def _sweep_help(arguments: list[str]) -> int:
+    from launch.reproductions.games_options import GamesOptions
     from launch.sweeps.sweep_options import sweep_leaves
 
     preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
@@ -149,6 +178,8 @@ def _sweep_help(arguments: list[str]) -> int:
         print(f"  {flag:<40}{purpose}")
     print()
     print(format_flags(sweep_leaves()).replace("run:", "sweep:", 1))
+    over_games = [leaf for leaf in find_leaves(GamesOptions()) if leaf.key != "run-dir"]
+    print(format_flags(over_games).replace("run:", "several games:", 1))
     print(f"\nEvery key of laser train works too: laser train {preset} --help lists them.")
     return 0
 
@@ -199,7 +230,7 @@ def _eval(arguments: list[str]) -> int:
     from launch.evaluation.options import EvalOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        return _options_help("laser eval RUN_OR_SWEEP | RUN RUN ...", EvalOptions())
+        return _options_help("laser eval RUN_OR_SWEEP | RUN RUN ... | SWEEP SWEEP ...", EvalOptions())
     run_dirs, options = _parse_options(arguments, EvalOptions(), ("run-dir",), _further(arguments))
     values = {name: value for name, value in vars(options).items() if name != "json"}
     if len(run_dirs) == 1:

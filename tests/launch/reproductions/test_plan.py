@@ -98,7 +98,7 @@ def test_an_arm_that_is_a_sweep_counts_its_members():
 
 def test_games_that_are_not_installed_are_named_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepmind_lab", None)  # other tests put a stand-in there
-    plan._why_not.cache_clear()
+    plan.why_not_playable.cache_clear()
     figure = load_figure("laser/figure-3")
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
     assert len(found) == 1
