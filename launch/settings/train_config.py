@@ -301,6 +301,15 @@ class TrainConfig:
 
     def _sampler_warnings(self) -> Iterator[Problem]:
         replay = self.replay
+        why, remedy = "", "leave it out"
+        if not self.algorithm.num_drawn:
+            why = "nothing is replayed"
+        elif self.algorithm.view == "steps":
+            why = f"{self.algorithm.name} learns from single steps"
+        elif self.network.core != "none" and self.learner.replay_core_state == "stream":
+            why, remedy = "recurrent agents read episode streams", "set learner.replay-core-state to zero"
+        if why:
+            yield from find_unused(replay, "replay", ["sequence_starts"], why, remedy)
         if replay.sampler == "uniform":
             return
         if not self.algorithm.num_drawn:
