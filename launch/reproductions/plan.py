@@ -173,8 +173,10 @@ def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
     capacity = min(replay.capacity_steps, max(round(replay.capacity_steps * scale), batch, replay.num_shards * sent))
     least = batch if algorithm.num_replayed and algorithm.view == "steps" else 0
     warm_up = min(replay.min_steps, max(round(replay.min_steps * scale), least))
+    buckets = {"bucket-frames": max(1, round(config.bucket_frames * scale))} if config.bucket_frames else {}
     return {
         "steps": max(1, round(config.steps * scale)),
+        **buckets,
         "replay.capacity-steps": capacity,
         "replay.min-steps": min(warm_up, capacity),
     }

@@ -102,6 +102,11 @@ class TrainConfig:
     track: Annotated[
         Literal["none", "wandb"], "tracker beside metrics.db and TensorBoard; wandb: offline without key or network"
     ] = "none"
+    bucket_frames: Annotated[
+        int,
+        Bounds(least=0),
+        "frames of a bucket of training curves; 0: 1M on Atari, 10M on DeepMind Lab, elsewhere a twentieth of the run",
+    ] = 0
     capture_video: Annotated[
         bool,
         "film an episode of every evaluation, and of the final agent; where evaluation.interval is 0, one every tenth "

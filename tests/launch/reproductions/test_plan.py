@@ -46,6 +46,8 @@ def test_a_scale_shortens_steps_replay_and_warm_up():
     config = load_preset("ddpg")
     assert scaled(config, 0.01) == {"steps": 100_000, "replay.capacity-steps": 5243, "replay.min-steps": 2621}
     (run, *_) = make_plan(load_figure("refer/figure-2"), ReproduceOptions(scale=0.01, games=1, seeds=1))
+    assert run.config.bucket_frames == 2_000, "buckets shrink with the run"
+    assert list(run.words[run.words.index("--bucket-frames") :][:2]) == ["--bucket-frames", "2000"]
     assert (run.config.steps, run.config.replay.capacity_steps, run.config.replay.min_steps) == (100_000, 5243, 2621)
     assert "--replay.capacity-steps 5243" in str(run)
 
