@@ -2,7 +2,8 @@
 
 1. The first page of 200 runs with 100,000 points each, until its table and its comparison are drawn. Target: 2 s.
 2. The comparison of 20 of them with 4 metrics, from the choice until all curves are drawn. Target: 3 s.
-3. The page of a sweep of 256 members, until its table, curves and best setting are drawn. Target: 3 s.
+3. The page of a sweep of 256 members with one replay, until its table, curves, best setting and the map of who learns
+   from whom are drawn. Each member has learned from 16 others. Target: 3 s.
 
 It is an error if a page writes into the browser's console or sends a request to another host.
 """
@@ -26,10 +27,11 @@ import chromium
 import measure
 
 from launch.records.listing import key_of_path
-from launch.records.metrics_db import MetricsDb
+from launch.records.metrics_db import MetricsDb, Tick
 
 _METRICS = ("charts/mean_return", "entropy", "value_loss", "charts/SPS")
 _NUM_OTHERS, _POINTS_OF_OTHERS = 40, 100
+_MAKERS, _POINTS_OF_EXCHANGE = 16, 100
 _TARGETS_S = {"first_page_s": 2.0, "comparison_s": 3.0, "sweep_s": 3.0}
 
 
@@ -90,6 +92,7 @@ def times_of_pages(root: Path, num_compared: int) -> dict[str, float]:
                 lambda: lines_of_all(driver, "#sweep-curves") > 0,
                 lambda: lines_of_all(driver, "#incumbent") > 0,
                 lambda: lines_of_all(driver, "#sweep-best") > 0,
+                lambda: lines_of_all(driver, "#exchange") > 0,
             )
     print(found, flush=True)
     return found
@@ -175,18 +178,31 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
 
 
 def make_sweep(root: Path, run: Path, num_members: int) -> None:
-    """Write a sweep whose members have the numbers of a run."""
+    """Write a sweep with one replay whose members have the numbers of a run, and what they learned from each other."""
     rates = [0.001 * (1 + number) for number in range(num_members // 4)]
     root.mkdir()
     grid = {"algorithm.learning-rate": rates}
-    sweep = {"grid": grid, "pbt": None, "options": {"share_replay": False, "concurrent": 4}}
+    sweep = {"grid": grid, "pbt": None, "options": {"share_replay": True, "concurrent": 4}}
     write_record(root, {"config": config_of(0, 1000), "sweep": sweep})
     for number in range(num_members):
         path = root / "members" / str(number)
         shutil.copytree(run, path)
+        (path / "metrics.summary.json").unlink()
+        with MetricsDb(path / "metrics.db") as metrics:
+            for moment in range(_POINTS_OF_EXCHANGE):
+                number_of_points = 1_000_000 + moment
+                tick = Tick(float(number_of_points), time.time(), *(number_of_points,) * 3)
+                metrics.write(tick, learned_from(number, num_members, moment + 1.0))
         overrides = {"algorithm.learning-rate": rates[number // 4], "seed": number % 4}
         member = {"index": number, "overrides": overrides}
         write_record(path, {"config": config_of(number % 4, 1000), "member": member})
+
+
+def learned_from(reader: int, num_members: int, factor: float) -> dict[str, float]:
+    """Return the counts of a member that has learned from the 16 others after it."""
+    makers = [(reader + place) % num_members for place in range(_MAKERS)]
+    counts = {"steps": 100.0, "accepted": 60.0, "abs_log_rho": 50.0, "kl": 5.0, "lag": 300.0}
+    return {f"totals/learned_from/{maker}/{name}": factor * value for maker in makers for name, value in counts.items()}
 
 
 def config_of(seed: int, num_points: int) -> dict[str, Any]:

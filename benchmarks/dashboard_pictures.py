@@ -92,8 +92,8 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     choose = """
       const api = window.dash_ag_grid.getApi('table');
       api.forEachNode((node) => {
-        const kind = node.data.kind;
-        if (kind === 'member' || (kind === 'run' && node.data.name.includes('seed'))) node.setSelected(true);
+        const name = node.data.name;
+        if (name.startsWith('sweep-learning-rate/') || name.startsWith('cartpole-seed')) node.setSelected(true);
       });
     """
     driver.execute_script(choose)

@@ -7,6 +7,9 @@ inside code that only exists to record (reports, writing, reads of the replay's 
 trackers), divided by the wall time of training: the cost if recording never ran in parallel with other work. Two runs,
 one with and one without recording, differ by more than that for other reasons.
 
+The counts of who learns from whom are measured too: a learner of 100 updates a second in a shared replay of 8, 64 and
+256 members, whose batches of 16 unrolls hold those of any member.
+
 Target: less than 1 % of the time, less than 1 MB per 10,000 rows.
 """
 
@@ -25,15 +28,20 @@ from typing import Any
 
 import measure
 import numpy as np
+import torch
 
 from laser import load_preset, train
+from laser.ports import KEY_DTYPE, Sample
+from laser.unroll import HEADER_DTYPE, Unrolls
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
 from launch.records.metrics_db import MetricsDb, Tick
+from learner.experience.mixing import Mix
 from learner.learner import Learner
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption
+from learner.metrics.makers import Makers
 
 # Methods that only exist to record; if one calls another, only the outer one counts.
 _RECORDING = (
@@ -43,11 +51,14 @@ _RECORDING = (
     (Recorder, "position"),
     (Learner, "report"),
     (Consumption, "add"),
+    (Makers, "add"),
+    (Makers, "take"),
     (ReplayGauges, "gauges"),
     (AgeQuantiles, "add"),
     (ProcessUsage, "newest"),
 )
 LIMIT_SHARE, LIMIT_MB = 0.01, 1.0
+_UPDATES_A_SECOND, _ITEMS, _LENGTH = 100, 16, 20
 
 
 class Meter:
@@ -114,6 +125,42 @@ def long_record(directory: Path, num_ticks: int, num_metrics: int = 70) -> dict[
     return {"moments": num_ticks, "metrics": num_metrics, "cpu_ms_per_moment": 1e3 * per_tick, **size_of(path)}
 
 
+def exchange(directory: Path, num_members: int, moments: int) -> dict[str, Any]:
+    """Count and record whose experience a learner learned from; return the CPU time per update and per moment."""
+    path, rng, makers = directory / f"exchange-{num_members}.db", np.random.default_rng(0), Makers(0)
+    totals: defaultdict[str, float] = defaultdict(float)
+    counting = writing = 0.0
+    per_step = {name: torch.rand(1, _ITEMS) for name in ("accepted", "abs_log_rho", "kl")}
+    with MetricsDb(path) as metrics:
+        for moment in range(moments):
+            mixes = [_mix(rng, num_members) for _ in range(_UPDATES_A_SECOND)]
+            began = time.process_time()
+            for mix in mixes:
+                makers.add(mix, per_step)
+            for name, value in makers.take().items():
+                totals[f"totals/{name}"] += value
+            counted = time.process_time()
+            metrics.write(Tick(float(moment), float(moment), moment, moment, moment), totals)
+            counting, writing = counting + counted - began, writing + time.process_time() - counted
+    return {
+        "members": num_members,
+        "updates_per_second": _UPDATES_A_SECOND,
+        "counting_ms_per_update": 1e3 * counting / moments / _UPDATES_A_SECOND,
+        "writing_ms_per_moment": 1e3 * writing / moments,
+        "share": (counting + writing) / moments,  # a moment is a second
+        **size_of(path),
+    }
+
+
+def _mix(rng: np.random.Generator, num_members: int) -> Mix:
+    """Return a batch whose unrolls were made by any of the members."""
+    headers = np.zeros(_ITEMS, HEADER_DTYPE)
+    headers["member"] = rng.integers(num_members, size=_ITEMS)
+    headers["parameter_version"] = rng.integers(1000, size=_ITEMS)
+    unrolls = Unrolls(headers, {"valid": np.ones((_ITEMS, _LENGTH), bool)})
+    return Mix(None, Sample(unrolls, np.zeros(_ITEMS, KEY_DTYPE), np.ones(_ITEMS), _ITEMS))
+
+
 def size_of(path: Path) -> dict[str, Any]:
     """Return total bytes and rows of a `metrics.db`."""
     with closing(sqlite3.connect(path)) as connection:
@@ -141,6 +188,7 @@ def main() -> None:
             run("pong", {"steps": 8_000 * seconds, "evaluation.interval": 0, **never}, directory),
         ]
         record = long_record(directory, 2_000 * seconds)
+        exchanges = [exchange(directory, num_members, 20 * seconds) for num_members in (8, 64, 256)]
     worst = max(result["recording_share"] for result in results)
     # After a run of seconds the file consists mostly of empty pages.
     largest = max(item["mb_per_10000_rows"] for item in [record, *results] if item["rows"] > 10_000)
@@ -148,9 +196,14 @@ def main() -> None:
         *(f"{item['preset']}: {100 * item['recording_share']:.2f} % of training time is recording" for item in results),
         f"worst: {100 * worst:.2f} %, to be below {100 * LIMIT_SHARE:g} %: {_verdict(worst < LIMIT_SHARE)}",
         f"metrics.db: {largest:.3f} MB per 10,000 rows, to be below {LIMIT_MB:g} MB: {_verdict(largest < LIMIT_MB)}",
+        *(
+            f"who learns from whom, {item['members']} members: {100 * item['share']:.2f} % of a learner's time "
+            f"({item['counting_ms_per_update']:.3f} ms an update, {item['writing_ms_per_moment']:.2f} ms a second)"
+            for item in exchanges
+        ),
         f"a moment of {record['metrics']} metrics takes {record['cpu_ms_per_moment']:.2f} ms to write, once a second",
     ]
-    measure.save("recording", vars(arguments), {"runs": results, "long": record}, conclusions)
+    measure.save("recording", vars(arguments), {"runs": results, "long": record, "exchange": exchanges}, conclusions)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ NEEDS = {
     "contracts/test_environments.py::dm_control/": ("dm_control",),
     "distributed": ("ray",),
     "docs/test_own_tuner.py": ("optuna",),
-    "docs/test_ray_tuner.py": ("ray", "pandas", "pyarrow", "tensorboardX"),
+    "docs/test_ray_tuner.py": ("optuna", "ray", "pandas", "pyarrow", "tensorboardX"),
     "docker/test_monitoring.py": ("yaml",),
     "docs/test_notebooks.py": ("ipykernel", "matplotlib", "nbclient", "nbformat"),
     "laser/environments/test_dm_control.py": ("dm_control",),

@@ -2,7 +2,7 @@
 
 python own_tuner.py
 
-Start it several times, and the processes share the study in `study.db`; `optuna-dashboard sqlite:///study.db` shows it.
+Start it several times, also at once: the processes share the study in `study.log`, which optuna-dashboard shows.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections import deque
 from typing import Any
 
 import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 import laser
 from laser.ports import EpisodeResult
@@ -59,14 +61,17 @@ def objective(trial: optuna.Trial, **values: Any) -> float:
     return result.mean_return
 
 
-def main(num_trials: int = 20, num_threads: int = 1, **values: Any) -> optuna.Study:
-    """Run trials, several at a time in threads if asked for; `values` change the preset as flags do."""
+def main(num_trials: int = 20, num_threads: int = 1, sampler_seed: int | None = None, **values: Any) -> optuna.Study:
+    """Run trials, several at a time in threads if asked for; `values` change the preset as flags do.
+
+    Processes that share the study need samplers of different seeds, or none: with one seed they try the same settings.
+    """
     study = optuna.create_study(
         study_name="cartpole",
-        storage="sqlite:///study.db",
+        storage=JournalStorage(JournalFileBackend("study.log")),  # unlike SQLite, it lets processes begin it at once
         load_if_exists=True,
         direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=0),
+        sampler=optuna.samplers.TPESampler(seed=sampler_seed),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=3),
     )
     study.optimize(lambda trial: objective(trial, **values), num_trials, n_jobs=num_threads)

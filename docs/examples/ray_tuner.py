@@ -1,4 +1,4 @@
-"""Ray Tune around `laser.train`: each trial is a process, and ASHA ends trials that fall behind.
+"""Ray Tune around `laser.train`: each trial is a process, Optuna chooses settings, and ASHA ends what falls behind.
 
 python ray_tuner.py
 
@@ -16,6 +16,8 @@ import laser  # before ray and torch: it sets how threads wait
 # isort: split
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
+from ray.tune.search import Searcher
+from ray.tune.search.optuna import OptunaSearch
 
 from laser.ports import EpisodeResult
 
@@ -51,8 +53,11 @@ def trial(settings: dict[str, Any]) -> None:
     tune.report({"mean_return": result.mean_return, "env_steps": result.env_steps})
 
 
-def main(num_trials: int = 20, **settings: Any) -> tune.ResultGrid:
-    """Run trials, as many at a time as there are cores; `settings` change the preset as flags do."""
+def main(num_trials: int = 20, search: Searcher | None = None, **settings: Any) -> tune.ResultGrid:
+    """Run trials, as many at a time as there are cores; `settings` change the preset as flags do.
+
+    Without a search the settings are drawn at random.
+    """
     space = {
         "algorithm.learning-rate": tune.loguniform(1e-4, 1e-2),
         "algorithm.entropy-cost": tune.uniform(0.0, 0.05),
@@ -65,6 +70,7 @@ def main(num_trials: int = 20, **settings: Any) -> tune.ResultGrid:
             metric="mean_return",
             mode="max",
             num_samples=num_trials,
+            search_alg=search,
             scheduler=ASHAScheduler(time_attr="env_steps", max_t=STEPS, grace_period=2000, reduction_factor=3),
         ),
         run_config=tune.RunConfig(storage_path=str(Path("ray_results").resolve())),
@@ -72,5 +78,5 @@ def main(num_trials: int = 20, **settings: Any) -> tune.ResultGrid:
 
 
 if __name__ == "__main__":
-    best = main().get_best_result()
+    best = main(search=OptunaSearch()).get_best_result()
     print(best.config, best.metrics["mean_return"] if best.metrics else "")

@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium.wrappers import FrameStackObservation
 
+from laser.environments.atari_screen import SCREEN, AtariScreen
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.gymnasium import describe_spaces
@@ -19,7 +20,7 @@ from laser.environments.wrappers import wrap
 from laser.packages import install_command, is_installed
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
-_SCREEN = (84, 84)
+_OBSERVED = (84, 84)
 
 
 class AtariSuite(Suite):
@@ -103,6 +104,33 @@ def _full_set(offered: list[Any]) -> np.ndarray:
     return np.array([place.get(action.name, place[action.name.replace("FIRE", "") or "NOOP"]) for action in every])
 
 
+def _emulators(game: str, num_envs: int, config: EnvironmentConfig, size: tuple[int, int], *, grayscale: bool) -> Any:
+    """Return ale-py's vector of a game with the flags of the protocol."""
+    from ale_py.vector_env import AtariVectorEnv
+
+    return AtariVectorEnv(
+        game,
+        num_envs,
+        batch_size=0,
+        num_threads=max(1, min(num_envs, config.emulation_threads)),
+        max_num_frames_per_episode=config.max_episode_frames,
+        repeat_action_probability=config.sticky_actions,
+        full_action_space=config.full_action_space,
+        autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
+        img_height=size[0],
+        img_width=size[1],
+        grayscale=grayscale,
+        stack_num=config.frame_stack,
+        frameskip=config.frame_skip,
+        maxpool=True,
+        noop_max=config.max_noops,
+        episodic_life=config.life_loss_ends_episode,
+        life_loss_info=False,
+        reward_clipping=False,
+        use_fire_reset=config.fire_at_reset,
+    )
+
+
 class AtariEnvironments:
     """`VectorEnvironment` over ale-py: emulation runs in its own threads between `send` and `recv`.
 
@@ -118,41 +146,22 @@ class AtariEnvironments:
     """
 
     def __init__(self, id: str, game: str, num_envs: int, config: EnvironmentConfig):
-        from ale_py.vector_env import AtariVectorEnv
-
         self.num_envs = num_envs
-        self._environments = AtariVectorEnv(
-            game,
-            num_envs,
-            batch_size=0,
-            num_threads=max(1, min(num_envs, config.emulation_threads)),
-            max_num_frames_per_episode=config.max_episode_frames,
-            repeat_action_probability=config.sticky_actions,
-            full_action_space=config.full_action_space,
-            autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
-            img_height=_SCREEN[0],
-            img_width=_SCREEN[1],
-            grayscale=True,
-            stack_num=config.frame_stack,
-            frameskip=config.frame_skip,
-            maxpool=True,
-            noop_max=config.max_noops,
-            episodic_life=config.life_loss_ends_episode,
-            life_loss_info=False,
-            reward_clipping=False,
-            use_fire_reset=config.fire_at_reset,
+        self._environments = _emulators(game, num_envs, config, _OBSERVED, grayscale=True)
+        self._colours = AtariScreen(
+            lambda: _emulators(game, 1, replace(config, frame_stack=1), SCREEN, grayscale=False)
         )
         offered = self._environments.ale.get_action_set()
         self._indices_of_actions = _full_set(offered) if config.full_action_space else None
         self.spec = EnvironmentSpec(
             id,
-            {"observation": FramesSpec(_SCREEN, config.frame_stack, "zeros")},
+            {"observation": FramesSpec(_OBSERVED, config.frame_stack, "zeros")},
             DiscreteActions(len(offered) if self._indices_of_actions is None else len(self._indices_of_actions)),
             action_repeat=config.frame_skip,
         )
         self._indices = np.arange(num_envs)
         self._over = np.zeros(num_envs, bool)
-        self._in_flight = False
+        self._in_flight, self._first_action = False, 0
         self._screen: np.ndarray | None = None
 
     def reset(self, seed: int | None) -> dict[str, np.ndarray]:
@@ -165,13 +174,15 @@ class AtariEnvironments:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         self._over = np.zeros(self.num_envs, bool)
         self._screen = observations[0, -1]
+        self._colours.begin(None if seeds is None else int(seeds[0]))
         return {"observation": observations}
 
     def send(self, actions: np.ndarray) -> None:
         """Start the emulation of one step."""
         actions = np.asarray(actions, np.int64)
-        self._environments.send(actions if self._indices_of_actions is None else self._indices_of_actions[actions])
-        self._in_flight = True
+        sent = actions if self._indices_of_actions is None else self._indices_of_actions[actions]
+        self._environments.send(sent)
+        self._first_action, self._in_flight = int(sent[0]), True
 
     def recv(self) -> list[Transition]:
         """Wait for the emulation; other threads run meanwhile."""
@@ -183,6 +194,7 @@ class AtariEnvironments:
             raise EnvironmentFailedError("raised", words_of(error)) from error
         ignored, self._over = self._over, terminated | truncated
         self._screen = observations[0, -1]
+        self._colours.follow(self._first_action, float(rewards[0]))
         # ale-py allocates each observation anew, so the receiver can own it without a copy.
         return [
             Transition(
@@ -196,10 +208,14 @@ class AtariEnvironments:
         ]
 
     def render(self) -> np.ndarray | None:
-        """Return the newest frame of environment 0: the grey 84x84 picture that the agent sees."""
+        """Return the screen of environment 0 in colour, uint8 [210, 160, 3].
+
+        A game without a seed, or not drawn for its first 64 steps, gives the grey 84x84 picture that the agent sees.
+        """
         if self._screen is None:
             return None
-        return np.repeat(self._screen[:, :, None], 3, axis=2)
+        coloured = self._colours.picture()
+        return np.repeat(self._screen[:, :, None], 3, axis=2) if coloured is None else coloured
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return None: the emulators cannot be saved."""
@@ -213,6 +229,7 @@ class AtariEnvironments:
         """Wait for a step in progress, then end the emulation threads."""
         self._drain()
         self._environments.close()
+        self._colours.close()
 
     def _drain(self) -> None:
         if self._in_flight:
@@ -232,7 +249,7 @@ class AtariGame(gymnasium.Env[Any, Any]):
 
     def __init__(self, games: AtariEnvironments):
         self._games = games
-        self.observation_space = gymnasium.spaces.Box(0, 255, _SCREEN, np.uint8)
+        self.observation_space = gymnasium.spaces.Box(0, 255, _OBSERVED, np.uint8)
         assert isinstance(games.spec.actions, DiscreteActions)
         self.action_space = gymnasium.spaces.Discrete(games.spec.actions.num_actions)
 

@@ -106,6 +106,10 @@ class MinariLog:
         own = infos.get(_ACTION)
         actions = self._writer.read(np.asarray(data.actions)) if own is None else np.asarray(own)[1:]
         mu = {key.removeprefix(_MU): np.asarray(value)[1:] for key, value in infos.items() if key.startswith(_MU)}
+        _check_actions(actions, self._writer.spec, length, where)
+        for name, value in mu.items():
+            if np.isnan(value).any():  # infinite ones are those of actions that were masked
+                raise LogError(f"{where}: its behaviour's {name} are not all numbers; leave it out")
         return LoggedEpisode(
             observations,
             np.ascontiguousarray(actions, self._writer.spec.array.dtype),
@@ -115,6 +119,18 @@ class MinariLog:
             np.asarray(infos[_VERSION], np.int64)[1:] if _VERSION in infos else None,
             int(np.asarray(infos[_MEMBER])[-1]) if _MEMBER in infos else 0,
         )
+
+
+def _check_actions(actions: np.ndarray, spec: ActionSpec, length: int, where: str) -> None:
+    """Raise `LogError` unless there is an action of the spec for each step."""
+    if actions.shape != (length, *spec.array.shape):
+        found, wanted = (" x ".join(map(str, shape)) for shape in (actions.shape, (length, *spec.array.shape)))
+        raise LogError(f"{where} has {found} numbers as actions, not {wanted}; leave it out")
+    if isinstance(spec, ContinuousActions):
+        if not np.isfinite(actions).all():
+            raise LogError(f"{where} has actions that are not finite; leave it out")
+    elif not ((actions >= 0) & (actions < np.asarray(spec.num_actions))).all():
+        raise LogError(f"{where} has actions outside of its own space; leave it out")
 
 
 def env_of(name: str) -> str:
@@ -268,13 +284,18 @@ def _load(name: str) -> Any:
         raise LogError(
             f"there is no data set {name} on this machine; minari download {name} may fetch it; here are: {known}"
         ) from None
+    except KeyError as error:
+        wrong = f"{error} is missing in its metadata, or is no format that Minari knows"
+        raise LogError(f"{name} cannot be read: {wrong}") from error
     except Exception as error:
         raise LogError(f"{name} cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _local(minari: Any) -> list[str]:
     try:
-        return list(minari.list_local_datasets())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about other data sets that are damaged
+            return list(minari.list_local_datasets())
     except ValueError:  # a directory there has a name that is none of a data set
         return []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import tempfile
 import time
 from contextlib import ExitStack
@@ -20,9 +21,9 @@ from launch.bench.chaos_run.faults import Faults, small_disk
 from launch.bench.chaos_run.plan import endless_faults, planned_faults
 from launch.bench.chaos_run.victim import Victim
 
-_CALM_S = 15.0
-"""Seconds of training before the first fault, in which the undisturbed rate is measured."""
-_LEAST_STEPS = 100_000
+_CALM_S = 20.0
+"""Seconds before the first fault and after the last one, in which the undisturbed rate is measured."""
+_LEAST_STEPS = 200_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def run(options: Options) -> dict[str, Any]:
         victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt")
         stack.callback(victim.leave_nothing)
         victim.start()
-        rate = _undisturbed_rate(victim)
+        rates = [_undisturbed_rate(victim)]
         begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
         faults = Faults(victim, rng, None if no_disk else disk)
         _make_all(options, faults, victim, rng, not no_disk)
@@ -68,7 +69,9 @@ def run(options: Options) -> dict[str, Any]:
         updates, seconds = victim.looks[-1].num_updates - num_before, time.monotonic() - begun_at
         ended_by_itself = victim.has_ended
         if not ended_by_itself:
+            rates.append(_undisturbed_rate(victim))
             victim.stop()
+        rate = statistics.fmean(rates)
         return {
             "preset": options.preset,
             "kills": faults.kills.total(),
@@ -79,17 +82,21 @@ def run(options: Options) -> dict[str, Any]:
             **read_accounts(victim.path),
             "processes_left": faults.num_left,
             **summarise_recoveries(faults.learner_deaths, victim.looks),
+            "undisturbed_updates_per_second": rates,
             "effective_training_time": updates / max(1e-9, rate * seconds),
             **machine(),
         }
 
 
 def _undisturbed_rate(victim: Victim) -> float:
-    """Return the updates per second of some calm seconds."""
+    """Return the updates per second of some calm seconds: the rate changes while the replay fills and the agent learns.
+
+    A run that ends meanwhile has the rate until its end.
+    """
     begin = victim.looks[-1]
-    while victim.looks[-1].at - begin.at < _CALM_S:
+    while not victim.has_ended and victim.looks[-1].at - begin.at < _CALM_S:
         victim.wait_for_updates()
-    return (victim.looks[-1].num_updates - begin.num_updates) / (victim.looks[-1].at - begin.at)
+    return (victim.looks[-1].num_updates - begin.num_updates) / max(1e-9, victim.looks[-1].at - begin.at)
 
 
 def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool) -> None:

@@ -10,6 +10,7 @@ from launch.formats import short
 from launch.records.listing import Entry, printable
 
 _OF_THE_RUN_ALONE = ("seed", "run_dir", "quiet", "json", "resume", "capture_video", "track", "evaluation")
+_EVOLVING = "member"
 # A name begins with these if groups differ in them, since a reader knows them best.
 _FIRST_NAMED = ("env", "algorithm.name", "preset")
 
@@ -90,7 +91,13 @@ def _settings_key(entry: Entry) -> str:
 
 
 def _settings(entry: Entry) -> dict[str, Any]:
-    return flat({name: value for name, value in entry.config.items() if name not in _OF_THE_RUN_ALONE})
+    """Return a run's settings, and what its sweep did to it.
+
+    Other members' experience makes another experiment of it, and a member of an evolving population is like no other.
+    """
+    own = flat({name: value for name, value in entry.config.items() if name not in _OF_THE_RUN_ALONE})
+    evolving = {_EVOLVING: entry.name} if entry.sweep and entry.sweep_options.get("pbt") else {}
+    return own | {"shared-replay": bool(entry.sweep and entry.sweep_options.get("share_replay"))} | evolving
 
 
 def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -117,7 +124,11 @@ def _names(configs: Sequence[Mapping[str, Any]]) -> list[str]:
     # A last part alone is ambiguous if another chosen key ends in it.
     shown = [part if last_parts.count(part) == 1 else key for key, part in zip(chosen, last_parts, strict=True)]
     return [
-        ", ".join(f"{word} {show_setting(config.get(key), key)}" for key, word in zip(chosen, shown, strict=True))
+        ", ".join(
+            f"{word} {show_setting(config.get(key), key)}"
+            for key, word in zip(chosen, shown, strict=True)
+            if key != _EVOLVING or key in config
+        )
         for config in configs
     ]
 

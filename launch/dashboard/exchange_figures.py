@@ -11,7 +11,7 @@ from launch.dashboard.library import Library
 from launch.dashboard.panels import AXIS_TITLES
 from launch.records.curves import carried
 from launch.records.listing import Entry, member_number
-from launch.records.series import Axis
+from launch.records.series import Axis, Series
 
 EXCHANGES = {
     "share": "share of the steps drawn",
@@ -24,12 +24,16 @@ EXCHANGES = {
 MOST_MEMBERS = 64
 """Larger sweeps are shown by setting."""
 ABOUT = "row: who learns; column: who made the experience"
-ABOUT_COURSE = "the steps that the chosen member drew, by the member that made them, as shares of all that it drew"
+ABOUT_COURSE = (
+    "the map's row of the chosen member over time: a curve for each maker, of the steps drawn between two points; "
+    "of many makers those drawn most have a curve each"
+)
 _UNRECORDED = "the algorithms of these members do not record it"
 _NOTHING = "no member has drawn another member's experience yet"
+_SHARES = ("share", "accepted")
 _COUNTS = ("steps", "accepted", "abs_log_rho", "kl", "lag")
 _NUM_POINTS = 200
-_MOST_AREAS = 9
+_MOST_CURVES = 9
 
 
 def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: str, theme: Theme) -> Figure:
@@ -42,64 +46,78 @@ def exchange_figure(library: Library, groups: Mapping[str, list[Entry]], what: s
         theme: of colours.
     """
     sums, steps = _read_counts(library, groups)
-    if what == "share":
-        values = _ratio(steps["steps"], np.sum(steps["steps"], axis=1, keepdims=True))
-    else:
-        values = _ratio(sums[what], steps[what])
+    below = np.sum(steps["steps"], axis=1, keepdims=True) if what == "share" else steps[what]
+    values = _ratio(sums[_count(what)], below)
     if not np.isfinite(values).any():
         return message_figure(_UNRECORDED if np.sum(steps["steps"]) > 0 else _NOTHING, theme)
     names = list(groups)
-    return heat_figure(values, names, names, ("made by", "learned by"), theme, share=what in ("share", "accepted"))
+    return heat_figure(values, names, names, ("made by", "learned by"), theme, share=what in _SHARES)
 
 
 def course_figure(
-    library: Library, reader: Entry | None, groups: Mapping[str, list[Entry]], axis: Axis, theme: Theme
+    library: Library, reader: Entry | None, groups: Mapping[str, list[Entry]], what: str, axis: Axis, theme: Theme
 ) -> Figure:
-    """Draw whose experience a member learned from over time, as shares of its steps between two points.
+    """Draw the map's row of a member over time: its shares, or its means, of the steps drawn between two points.
 
     Args:
         library: reads the counts.
         reader: the member that learns.
-        groups: the members of each area, by its name.
+        groups: the members of each curve, by its name.
+        what: one of `EXCHANGES`.
         axis: of time.
         theme: of colours.
     """
-    names = {maker: _key(maker, "steps") for members in groups.values() for maker in map(member_number, members)}
-    series = library.series(reader, list(names.values()), _NUM_POINTS) if reader is not None else {}
+    makers = {group: [member_number(member) for member in members] for group, members in groups.items()}
+    names = [_key(maker, count) for each in makers.values() for maker in each for count in {"steps", _count(what)}]
+    series = library.series(reader, names, _NUM_POINTS) if reader is not None else {}
     if not series:
         return message_figure(_NOTHING, theme)
+    if not any(name.endswith(_count(what)) for name in series):
+        return message_figure(_UNRECORDED, theme)
     longest = max(series.values(), key=len)
-    steps = {
-        group: np.sum(
-            [
-                np.nan_to_num(carried(series[names[maker]], longest.ticks))
-                for maker in map(member_number, members)
-                if names[maker] in series
-            ]
-            or [np.zeros(len(longest))],
-            axis=0,
-        )
-        for group, members in groups.items()
-    }
-    growth = {group: np.diff(values, prepend=0.0).clip(min=0.0) for group, values in steps.items()}
-    whole = np.sum(list(growth.values()), axis=0)
-    at = whole > 0
-    x = longest.axes[axis][at]
-    growth = _largest(growth)
-    curves = [Curve(group, x, values[at] / whole[at]) for group, values in growth.items()]
-    return line_figure(curves, AXIS_TITLES[axis], "share of the steps drawn", theme, y_range=(0.0, 1.0), stacked=True)
+    steps = {group: _growth(series, each, "steps", longest) for group, each in makers.items()}
+    sums = {group: _growth(series, each, _count(what), longest) for group, each in makers.items()}
+    whole = np.sum(list(steps.values()), axis=0)
+    curves = []
+    for name, together in _most_drawn(steps).items():
+        above, below = (np.sum([counts[group] for group in together], axis=0) for counts in (sums, steps))
+        if what == "share":
+            below = whole
+        at = below > 0
+        curves.append(Curve(name, longest.axes[axis][at], above[at] / below[at]))
+    return line_figure(
+        curves,
+        AXIS_TITLES[axis],
+        EXCHANGES[what],
+        theme,
+        y_range=(0.0, 1.0) if what in _SHARES else None,
+        from_zero=what not in _SHARES,
+        stacked=what == "share",
+    )
 
 
-def _largest(growth: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the areas that are the largest overall, in their order, and all others as one: a legend has few lines."""
-    if len(growth) <= _MOST_AREAS:
-        return dict(growth)
-    order = sorted(growth, key=lambda name: -float(np.sum(growth[name])))
-    first = set(order[: _MOST_AREAS - 1])
-    others = np.sum([growth[name] for name in order[_MOST_AREAS - 1 :]], axis=0)
-    return {name: values for name, values in growth.items() if name in first} | {
-        f"the other {len(growth) - len(first)}": others
-    }
+def _growth(series: Mapping[str, Series], makers: list[int], count: str, at: Series) -> np.ndarray:
+    """Return by how much a count of these makers grew before each point of `at`, float64 [N]."""
+    grown = np.zeros(len(at))
+    for maker in makers:
+        if _key(maker, count) in series:
+            values = np.nan_to_num(carried(series[_key(maker, count)], at.ticks))
+            grown += np.diff(values, prepend=0.0).clip(min=0.0)
+    return grown
+
+
+def _most_drawn(steps: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
+    """Return the groups of each curve, by its name: those drawn most alone, the rest together. A legend has few lines.
+
+    Args:
+        steps: drawn before each point, by group, [N].
+    """
+    if len(steps) <= _MOST_CURVES:
+        return {group: [group] for group in steps}
+    order = sorted(steps, key=lambda group: -float(np.sum(steps[group])))
+    first = set(order[: _MOST_CURVES - 1])
+    alone = {group: [group] for group in steps if group in first}
+    return alone | {f"the other {len(steps) - len(first)}": order[_MOST_CURVES - 1 :]}
 
 
 def _read_counts(
@@ -129,6 +147,11 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     found = np.full_like(above, np.nan)
     np.divide(above, below, out=found, where=below > 0)
     return found
+
+
+def _count(what: str) -> str:
+    """Return the count above the fraction that a number of `EXCHANGES` is."""
+    return "steps" if what == "share" else what
 
 
 def _key(maker: int, count: str) -> str:

@@ -37,7 +37,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Off-policy": ("acceptance", "projected", "far", "kl", "ratios", "clipped", "lag"),
     "Replay": ("age", "fraction", "samples_per_insert", "fill", "bytes"),
     "Speed": ("throughput", "busy", "learner"),
-    "System": ("cpu", "memory"),
+    "System": ("cpu", "memory", "gpu", "gpu_memory"),
 }
 """Sections of a run's page with the keys of their panels, in order."""
 

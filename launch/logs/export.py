@@ -17,9 +17,11 @@ from laser.unroll import UnrollSpec
 from launch.errors import NothingToResumeError
 from launch.logs.options import ReplayOptions
 from launch.logs.whole_episodes import whole_episodes
-from launch.records.run_directory import read_record, saved_config
+from launch.records.replay_segments import SavedShards
+from launch.records.run_directory import RunDirectory, read_record, saved_config
 from launch.records.trust import trust_run
-from launch.supervision.checkpointing import SavedMember, check_saved_run
+from launch.supervision.checkpointing import check_saved_run
+from launch.supervision.shared_replay import read_shared
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 
@@ -65,10 +67,10 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         checkpoint, warnings = load_newest_checkpoint(path / "checkpoints", check_saved_run)
     except NoCheckpointError as error:
         raise NothingToResumeError("run-dir", str(error), "train it first") from error
-    saved = SavedMember(checkpoint, warnings)
-    states = saved.replay()
+    states = _saved_states(run_dir) if sweep is not None else []
+    states = states or SavedShards(checkpoint, warnings).replay()
     if not states:
-        raise NothingToResumeError("run-dir", f"{path} saved no replay", "train with --checkpoint-replay")
+        raise NothingToResumeError("run-dir", f"{run_dir} saved no replay", "train with --checkpoint-replay")
     if any("contents" not in state for state in states):
         wrong = f"{path}: its replay was saved by an older version"
         raise NothingToResumeError("run-dir", wrong, "resume it, which saves it anew")
@@ -92,3 +94,12 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         wrong, _, remedy = str(error).partition("; ")
         raise ConfigError([Problem("name", wrong, remedy)]) from error
     return ExportedLog(name, num_episodes, num_steps, float(np.mean(returns)))
+
+
+def _saved_states(run_dir: Path) -> list[dict[str, Any]]:
+    """Return the newest saved states of a sweep's shared replay; older versions saved them with member 0."""
+    try:
+        saved = read_shared(RunDirectory(run_dir, resumed=True))
+    except NoCheckpointError as error:
+        raise NothingToResumeError("run-dir", f"the replay: {error}", "resume the sweep") from error
+    return [] if saved is None else saved.replay()

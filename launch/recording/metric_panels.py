@@ -94,6 +94,7 @@ _OLDER = "the run is older than this metric"
 _NOTHING_YET = "nothing has been learned from yet"
 _UNMEASURED = "nothing has been measured yet"
 _NO_UPDATE = "no learner step yet"
+_NO_GPU = "the run uses no GPU, or nvidia-ml-py is not installed (pip install 'laser-rl[gpu]')"
 _NO_EPISODE = "no episode has finished yet"
 _NO_REPLAY = f"nothing is replayed, or {_OLDER}"
 _LAG, _LEARNED = "totals/policy_lag", "totals/unrolls_learned"
@@ -161,6 +162,8 @@ PANELS: tuple[Panel, ...] = (
     Panel("rate", "Learning rate", "", _OLDER, from_zero=True),
     Panel("cpu", "Processes: CPU", "% of a core", _OLDER, from_zero=True),
     Panel("memory", "Processes: memory", "bytes", _OLDER, from_zero=True),
+    Panel("gpu", "GPU: time in use", "% of the time", _NO_GPU, from_zero=True),
+    Panel("gpu_memory", "GPU: memory", "bytes", "the run uses no GPU", from_zero=True),
 )
 """Every picture, in the order of the page."""
 

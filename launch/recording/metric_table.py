@@ -276,6 +276,20 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "memory",
             only="in a run of at least five seconds",
         ),
+        Metric(
+            "process/{process}/gpu_percent",
+            "% of the time",
+            "share of the last second in which the process's GPU computed for anybody, every five seconds",
+            "gpu",
+            only="on a GPU, with nvidia-ml-py installed",
+        ),
+        Metric(
+            "process/{process}/gpu_memory_bytes",
+            "bytes",
+            "memory of the GPU that torch holds in this process, every five seconds",
+            "gpu_memory",
+            only="on a GPU",
+        ),
     ),
     "Losses and policies": (
         Metric("advantage_loss", "", "squared error of the advantages, halved", "losses"),

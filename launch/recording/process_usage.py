@@ -1,4 +1,4 @@
-"""CPU and memory of this process and of its child processes."""
+"""CPU, memory and GPU of this process, and CPU and memory of its child processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 
 import psutil
+
+from launch.recording.gpu_usage import gpu_usage
 
 _INTERVAL_S = 5.0
 
@@ -32,6 +34,8 @@ class ProcessUsage:
     def newest(self) -> dict[str, float]:
         """Return `cpu_percent` (100: one core) and `memory_bytes` (resident); those of children as `children/...`.
 
+        A process that computes on a GPU has `gpu_memory_bytes` and `gpu_percent` too; see `gpu_usage`.
+
         Values are {} in the first 5 s and later at most about 5 s old.
         """
         with self._lock:
@@ -47,7 +51,7 @@ class ProcessUsage:
 
     def _look(self) -> dict[str, float]:
         cpu, memory = _usage(self._process)
-        used = {"cpu_percent": cpu, "memory_bytes": float(memory)}
+        used = {"cpu_percent": cpu, "memory_bytes": float(memory)} | gpu_usage()
         if self._with_children:
             found = {child.pid: child for child in self._process.children(recursive=True)}
             # Known children keep their objects: a new object has no earlier CPU time to compare with.

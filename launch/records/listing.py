@@ -9,7 +9,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -39,6 +39,7 @@ class Entry:
         record: its `config.json`; {} if that cannot be read.
         problem: why the record cannot be read, or "".
         sweep: key of the sweep that it is a member of, or "".
+        sweep_options: options of the sweep that it is, or is a member of; {} of a run alone, or if they are unreadable.
     """
 
     key: str
@@ -47,6 +48,7 @@ class Entry:
     record: dict[str, Any]
     problem: str = ""
     sweep: str = ""
+    sweep_options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_sweep(self) -> bool:
@@ -81,7 +83,8 @@ def find_entries(root: Path) -> dict[str, Entry]:
     found: dict[str, Entry] = {}
     for path, sweep in _directories(root, 0, ""):
         entry = _entry(root, path, sweep)
-        found[entry.key] = entry
+        own = found[entry.sweep].sweep_options if entry.sweep else _options_of(entry)
+        found[entry.key] = replace(entry, sweep_options=own)
         if len(found) >= _MOST:
             break
     return found
@@ -215,6 +218,12 @@ def _entry(root: Path, path: Path, is_member: bool) -> Entry:
     if is_member:
         name = name.replace("members" + os.sep, "member ")
     return Entry(key_of_path(path), path, printable(name), record, problem, sweep)
+
+
+def _options_of(entry: Entry) -> dict[str, Any]:
+    sweep = entry.record.get("sweep")
+    options = sweep.get("options") if isinstance(sweep, dict) else None
+    return options if isinstance(options, dict) else {}
 
 
 def key_of_path(path: Path) -> str:

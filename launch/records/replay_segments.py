@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,16 @@ def complete(checkpoint: Checkpoint, states: Sequence[dict[str, Any]]) -> list[d
     if any("segments" in state for state in states) and not has_segments(checkpoint):
         return []
     return [with_contents(state, folder_of(checkpoint)) if "segments" in state else state for state in states]
+
+
+@dataclass(frozen=True)
+class SavedShards:
+    """A checkpoint that holds a replay, alone or beside a member's state, read and verified."""
+
+    checkpoint: Checkpoint
+    warnings: list[str]
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the saved state of each shard; empty if the checkpoint holds none."""
+        states = self.checkpoint.state["tree"]["replay"]
+        return complete(self.checkpoint, [put_arrays_back(state, self.checkpoint.arrays) for state in states])

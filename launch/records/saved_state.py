@@ -17,6 +17,15 @@ _COUNTS = {...: int}
 _STREAMS = {"marks": [([int], int)], "incarnations": [([int], int)]}
 _LEDGER = {name: Either(int, _COUNTS) for name in ("received", "inserted", "rejected", "failed", "lost", ...)}
 _STATISTICS = {"name": str, "count": float, "num": int}
+_SHARDS = [
+    {
+        "made_for": dict,
+        "store": {"pages": {"used": np.ndarray, "positions": np.ndarray}},
+        "streams": _STREAMS,
+        "ledger": _LEDGER,
+        "rng": dict,
+    }
+]
 _TREE = {
     "numbers": {
         "num_steps": int,
@@ -33,15 +42,7 @@ _TREE = {
     "actors": [
         Either(type(None), {"groups": [dict], "counters": _NUMBERS, "incarnation": int, "generator": np.ndarray})
     ],
-    "replay": [
-        {
-            "made_for": dict,
-            "store": {"pages": {"used": np.ndarray, "positions": np.ndarray}},
-            "streams": _STREAMS,
-            "ledger": _LEDGER,
-            "rng": dict,
-        }
-    ],
+    "replay": _SHARDS,
     "statistics?": {...: [_STATISTICS]},
     "accounts?": [{"streams": _STREAMS, "ledger": _LEDGER}],
 }
@@ -80,16 +81,29 @@ def check_saved_state(checkpoint: Checkpoint) -> None:
     """
     if "networks" not in checkpoint.tensors:
         raise ValueError("it holds no networks")
-    try:
-        state = put_arrays_back(checkpoint.state, checkpoint.arrays)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"state.json refers to an array that is not there ({error})") from error
+    state = _with_arrays(checkpoint)
     check_form(state, _STATE, "state.json")
     num_actors, num_made_for = len(state["tree"]["actors"]), state.get("actors_made_for", {}).get("num_actors")
     if num_made_for not in (None, num_actors):
         raise ValueError(f"state.json.tree.actors must have {num_made_for} items, got {num_actors}")
     _check_readable(state["environment"], environment_spec_from_json, "environment")
     _check_readable(state["tree"].get("statistics", {}), statistics_from_json, "tree.statistics")
+
+
+def check_saved_shards(checkpoint: Checkpoint) -> None:
+    """Check that a checkpoint holds a replay, as that of a sweep's shared replay does.
+
+    Raises:
+        ValueError: a part is missing or of another kind.
+    """
+    check_form(_with_arrays(checkpoint), {"tree": {"replay": _SHARDS}}, "state.json")
+
+
+def _with_arrays(checkpoint: Checkpoint) -> Any:
+    try:
+        return put_arrays_back(checkpoint.state, checkpoint.arrays)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"state.json refers to an array that is not there ({error})") from error
 
 
 def _check_readable(value: Any, read: Callable[[Any], Any], name: str) -> None:

@@ -19,7 +19,7 @@ from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
-from launch.records.replay_segments import check_segments, complete
+from launch.records.replay_segments import SavedShards, check_segments
 from launch.records.run_directory import RunDirectory, output_error
 from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
@@ -36,7 +36,12 @@ _HOW_TO_WAIT = ("deadline_s", "max_restarts", "restart_window_steps")
 
 
 def save_member(
-    run: RunDirectory, topology: Topology, recorder: Recorder, snapshot: Snapshot, with_actors: bool = True
+    run: RunDirectory,
+    topology: Topology,
+    recorder: Recorder,
+    snapshot: Snapshot,
+    with_actors: bool = True,
+    with_replay: bool = True,
 ) -> Path:
     """Write a checkpoint, and return its directory: the learner, the recorder's counts, and in lockstep the actors.
 
@@ -49,6 +54,7 @@ def save_member(
         recorder: the member's recorder.
         snapshot: the member's state now.
         with_actors: False after a failure, since an actor may hang or be broken.
+        with_replay: False if the replay is saved elsewhere (see `launch.supervision.shared_replay`).
 
     Raises:
         OutputError: the checkpoint cannot be written.
@@ -57,6 +63,7 @@ def save_member(
     learner = wait(topology.learner.call(Learner.state_dict), _DEADLINE_S, "the learner's state")
     statistics = topology.statistics.collect() if with_actors else topology.statistics.newest
     saves_actors = with_actors and config.takes_turns
+    saves_replay = with_replay and config.checkpoint_replay and topology.owns_replay
     actors = [
         wait(actor.call(Actor.state_dict), _DEADLINE_S, f"the state of {actor.name}") if saves_actors else None
         for actor in topology.actors
@@ -65,7 +72,7 @@ def save_member(
         "numbers": learner["numbers"],
         "generator": learner["arrays"]["generator"],
         "actors": actors,
-        "replay": _save_replay(run, topology) if config.checkpoint_replay and topology.owns_replay else [],
+        "replay": _save_replay(run, topology) if saves_replay else [],
         "statistics": statistics_to_json(statistics),
         "accounts": [port.accounts() for port in topology.shards],
     }
@@ -104,11 +111,8 @@ def _save_replay(run: RunDirectory, topology: Topology) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class SavedMember:
+class SavedMember(SavedShards):
     """A member's checkpoint, read and verified."""
-
-    checkpoint: Checkpoint
-    warnings: list[str]
 
     @property
     def next_incarnation(self) -> int:
@@ -136,11 +140,6 @@ class SavedMember:
         """The accounts of each shard, without its content; empty in checkpoints of older versions."""
         accounts: list[dict[str, Any]] = self.checkpoint.state["tree"].get("accounts", [])
         return accounts
-
-    def replay(self) -> list[dict[str, Any]]:
-        """Return the saved state of each shard; empty if the checkpoint holds none."""
-        states = self.checkpoint.state["tree"]["replay"]
-        return complete(self.checkpoint, [put_arrays_back(state, self.checkpoint.arrays) for state in states])
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
         """Return the learner's state, for `Learner.load_state_dict`.

@@ -11,7 +11,7 @@ from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.pace import PaceLimit
 from launch.supervision.parts import explains
-from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Pruner, Save, Schedule, Waiting
+from launch.supervision.schedule import CALL_DEADLINE_S, Evolution, Pruner, Save, SaveReplay, Schedule, Waiting
 from learner.learner import Learner
 
 # Seconds between two checks of a population.
@@ -32,6 +32,7 @@ class FreeSchedule(Schedule):
         waiting: see `Schedule`.
         look: see `Schedule`.
         pruner: see `Schedule`.
+        save_replay: see `Schedule`.
         pace: limit on the members' pace, by their place among the supervisors; None: no limit.
     """
 
@@ -44,9 +45,10 @@ class FreeSchedule(Schedule):
         waiting: Waiting | None = None,
         look: Callable[[], None] = lambda: None,
         pruner: Pruner | None = None,
+        save_replay: SaveReplay = lambda supervisors: None,
         pace: PaceLimit | None = None,
     ):
-        super().__init__(supervisors, should_stop, save, evolution, waiting, look, pruner)
+        super().__init__(supervisors, should_stop, save, evolution, waiting, look, pruner, save_replay)
         self.pace = pace
         self._unsettled: list[MemberSupervisor] = []
 

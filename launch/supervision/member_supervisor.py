@@ -16,6 +16,7 @@ from laser.environments.base import EnvironmentFailedError
 from laser.ports import PortClosedError, PortError, PortTimeoutError, Report, wait
 from launch.recording.progress import describe_evaluation
 from launch.recording.recorder import Recorder, Snapshot
+from launch.records.replay_segments import SavedShards
 from launch.records.settings_schedule import SettingsSchedule
 from launch.records.videos import save_video
 from launch.runtimes.hangs import HungEnvironmentError, wait_until_done
@@ -61,6 +62,7 @@ class MemberSupervisor:
         say: receives a line about each part that was lost and about each evaluation, for the user.
         note_failure: receives the error that ends the member, at once.
         shares_replay: whether the member shares its replay with others that train at the same time.
+        newest_replay: reads the newest checkpoint of a replay that is saved apart from the member; None: it is not.
     """
 
     def __init__(
@@ -72,9 +74,10 @@ class MemberSupervisor:
         say: Callable[[str], None] = lambda line: None,
         note_failure: Callable[[MemberSupervisor], None] = lambda supervisor: None,
         shares_replay: bool = False,
+        newest_replay: Callable[[], SavedShards | None] | None = None,
     ):
         self.topology = topology
-        self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held)
+        self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held, newest_replay)
         self._say = say
         self._videos = videos
         self._videos_failed = 0
@@ -335,6 +338,17 @@ class MemberSupervisor:
         """Settle what is under way in the stopped member, and report its accounts for the last time."""
         self._start.look()
         self.parts.replay.settle()
+
+    def account_for_saved_replay(self) -> None:
+        """Look at the replay that was just saved: a shard begins again only with a part that is accounted for."""
+        config = self.topology.config
+        if self.topology.owns_replay and config.outlasts_deaths and config.checkpoint_replay:
+            self.parts.replay.look_now()
+
+    def own_replay(self) -> None:
+        """Look after the shards of a shared replay, whose first owner has ended, from now on."""
+        self.topology.owns_replay = True
+        self.parts.replay.watch_shards()
 
     def watch_replay(self) -> None:
         """Let shards that died begin again, which other members use after this one has ended; they meet its errors."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from laser.ports import PortAwayError, PortClosedError, Report
 from launch.recording.recorder import Recorder
+from launch.records.replay_segments import SavedShards
 from launch.runtimes.hangs import hung_error, hung_in
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.supervision.budgets import Budgets
@@ -36,6 +37,7 @@ class Parts:
         newest: reads the member's newest checkpoint; None if there is none.
         say: receives a line about each learner, store and shard that died, for the user.
         may_act: returns whether a new actor may begin at once.
+        newest_replay: reads the newest checkpoint of a replay that is saved apart from the member; None: it is not.
     """
 
     def __init__(
@@ -45,12 +47,13 @@ class Parts:
         newest: Callable[[], SavedMember | None],
         say: Callable[[str], None],
         may_act: Callable[[], bool],
+        newest_replay: Callable[[], SavedShards | None] | None = None,
     ):
         self._topology, self._recorder, self._say, self._may_act = topology, recorder, say, may_act
         self._budgets = Budgets(topology.config, recorder)
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self.recovery = LearnerRecovery(topology, recorder, newest, say)
-        self.replay = ReplayWatch(topology, recorder, self._budgets, newest, self._note_lost)
+        self.replay = ReplayWatch(topology, recorder, self._budgets, newest_replay or newest, self._note_lost)
         self._store = RestartWatch(
             "the parameter store",
             topology.parameters.newest_version,

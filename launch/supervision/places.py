@@ -62,6 +62,7 @@ class Places:
         save: writes a checkpoint of a member.
         supervise: makes the supervisor of a member.
         choose: returns the plan of a member whose turn has come.
+        saved: what was saved of the shared replay; None: each member has a replay of its own.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Places:
         save: Callable[[MemberSupervisor], None],
         supervise: Callable[[Topology, Recorder, RunDirectory], MemberSupervisor],
         choose: Callable[[MemberPlan], MemberPlan] = lambda member: member,
+        saved: SavedReplay | None = None,
     ):
         self.runs: dict[int, RunDirectory] = {}
         """Run directories of the members that have begun, by number."""
@@ -87,6 +89,7 @@ class Places:
         self._save = save
         self._supervise = supervise
         self._choose = choose
+        self._saved = saved
         self._room = room
         self._num_places, self._asked_at = 0, -math.inf
         self._num_held = 0
@@ -154,16 +157,28 @@ class Places:
         error: Exception | None = begun.lost
         try:
             how = begun.starting.wait()
-            replay = SavedReplay([(begun.topology.member, begun.state)] if begun.topology.owns_replay else [])
-            replay.load_into(begun.topology.shards)
-            if replay.has_keys_for(begun.topology.shards):
-                begun.run.replay.begin_from(replay.content)
-            enter(begun.run, begun.topology, begun.recorder, begun.state, replay, how)
-            replay.count_in_transit(begun.recorder)
+            self._enter(begun, how)
         except OutputError:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome
             error = error or reason
+        return self._supervised(begun, error)
+
+    def _enter(self, begun: _Begun, how: str) -> None:
+        """Put what was saved into the components of a member that have started."""
+        topology, replay = begun.topology, self._saved
+        if replay is not None:  # the shards of the shared replay hold it by now
+            enter(begun.run, topology, begun.recorder, begun.state, replay, how)
+            return
+        replay = SavedReplay([(topology.member, begun.state)])
+        replay.load_into(topology.shards)
+        if replay.has_keys_for(topology.shards):
+            begun.run.replay.begin_from(replay.content)
+        enter(begun.run, topology, begun.recorder, begun.state, replay, how)
+        replay.count_in_transit(begun.recorder)
+
+    def _supervised(self, begun: _Begun, error: Exception | None) -> MemberSupervisor:
+        """Return the supervisor of a member that has started, after its first checkpoint, or has failed to."""
         supervisor = self._supervise(begun.topology, begun.recorder, begun.run)
         begun.recorder.begin()
         if error is None:

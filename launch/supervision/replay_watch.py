@@ -13,9 +13,9 @@ from laser.replay_stats import ReplayStats
 from launch.recording.accounts import Accounts, Ended
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
+from launch.records.replay_segments import SavedShards
 from launch.runtimes.runtime import Worker, WorkerDiedError
 from launch.supervision.budgets import Budgets
-from launch.supervision.checkpointing import SavedMember
 from launch.supervision.restart_watch import RestartWatch
 from launch.supervision.settling import settle
 from launch.topology import Topology
@@ -34,7 +34,7 @@ class ReplayWatch:
         topology: the member's components.
         recorder: the member's recorder.
         budgets: how often a shard may die.
-        newest: reads the member's newest checkpoint; None if there is none.
+        newest: reads the newest checkpoint that may hold the replay; None if there is none.
         lost: called for each shard that began again, with a reason and a line for the user.
     """
 
@@ -43,26 +43,33 @@ class ReplayWatch:
         topology: Topology,
         recorder: Recorder,
         budgets: Budgets,
-        newest: Callable[[], SavedMember | None],
+        newest: Callable[[], SavedShards | None],
         lost: Callable[[str, str], None],
     ):
         self._topology, self._recorder, self._newest, self._lost = topology, recorder, newest, lost
         self._accounts = Accounts()
         self._ended: set[tuple[int, int]] = set()
+        self._budgets = budgets
         self._gauges = ReplayGauges(topology.member.number)
         self._look: Future[ReplayStats] | None = None
         self._looked_at = 0.0
         self._from: dict[int, str] = {}  # the source of each shard that begins again
+        self._watches: list[RestartWatch] = []
+        if topology.owns_replay:
+            self.watch_shards()
+
+    def watch_shards(self) -> None:
+        """Let shards that die begin again from now on, each time `watch` is called."""
         self._watches = [
             RestartWatch(
                 f"shard {index} of the replay",
                 shard.presence,
                 partial(self._begin_again, index),
-                partial(budgets.may_die, f"shard {index}"),
+                partial(self._budgets.may_die, f"shard {index}"),
                 partial(self._begun, index),
             )
-            for index, shard in enumerate(topology.shards)
-            if topology.owns_replay and topology.config.outlasts_deaths
+            for index, shard in enumerate(self._topology.shards)
+            if self._topology.config.outlasts_deaths
         ]
 
     def watch(self) -> None:

@@ -1,4 +1,4 @@
-"""The replay of a resumed run or sweep: its content and its newest accounts, from the checkpoints of its members."""
+"""The replay of a resumed run or sweep: its content and its newest accounts, from the checkpoints that there are."""
 
 from __future__ import annotations
 
@@ -30,12 +30,20 @@ class SavedReplay:
 
     Args:
         members: members and their checkpoints; None: a member has none.
+        shared: what the sweep's own checkpoint holds of a shared replay; empty: none.
     """
 
-    def __init__(self, members: Sequence[tuple[MemberPlan, SavedMember | None]]):
-        self.content: list[dict[str, Any]] = []
+    def __init__(
+        self,
+        members: Sequence[tuple[MemberPlan, SavedMember | None]],
+        shared: Sequence[dict[str, Any]] = (),
+    ):
+        self.content: list[dict[str, Any]] = list(shared)
         """The states of all shards, with what they held; empty if that was not saved."""
-        self._newest: list[dict[str, Any]] = []
+        self.is_shared = bool(shared)
+        """Whether the content comes from the sweep's own checkpoint."""
+        self._num_shards = len(shared)
+        self._newest = _accounts_of(shared)
         self._num_made = 0
         self._of_actors: list[tuple[range, list[dict[str, Any]]]] = []
         for member, saved in members:
@@ -45,19 +53,23 @@ class SavedReplay:
     @property
     def has_content(self) -> bool:
         """Whether what the replay held was saved."""
-        return bool(self.content)
+        return self._num_shards > 0
 
     def has_keys_for(self, shards: Sequence[ShardPort]) -> bool:
         """Whether these shards, once filled, hold everything under the keys by which learners know it."""
-        return self.has_content and len(self.content) == len(shards)
+        return self.has_content and self._num_shards == len(shards)
+
+    def release(self) -> None:
+        """Forget the content, as large as the replay, once the shards hold it."""
+        self.content = []
 
     def _add(self, member: MemberPlan, saved: SavedMember) -> None:
         content = saved.replay()
-        if content:
-            self.content = content
+        if content and _received(content) >= _received(self.content):
+            self.content, self._num_shards, self.is_shared = content, len(content), False
         self._num_made += _made(saved.recorder["totals"])
         # Checkpoints from before every member saved the accounts have those of the content, or none.
-        accounts = saved.accounts or content
+        accounts = saved.accounts or _accounts_of(content)
         if accounts:
             self._of_actors.append((member.actor_numbers, accounts))
             self._newest = max(accounts, self._newest, key=_received)
@@ -106,6 +118,11 @@ class SavedReplay:
         marks = {name: [[list(key), number] for key, number in numbers.items()] for name, numbers in streams.items()}
         for index, port in enumerate(shards):
             port.load_accounts([marks], [each["ledger"] for each in self._newest[index :: len(shards)]])
+
+
+def _accounts_of(states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return saved states of shards without what they held, which is as large as the replay."""
+    return [{"ledger": state["ledger"], "streams": state["streams"]} for state in states]
 
 
 def _fill(shards: Sequence[ShardPort], states: Sequence[dict[str, Any]]) -> None:

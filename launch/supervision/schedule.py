@@ -18,6 +18,8 @@ CALL_DEADLINE_S = 900.0
 """Deadline in seconds of a call that contains whole unrolls, updates with their compilation, or episodes."""
 
 Save = Callable[[MemberSupervisor, Snapshot], None]
+SaveReplay = Callable[[Sequence[MemberSupervisor]], None]
+"""Saves a shared replay; it receives the supervisors of members that train."""
 
 
 class Evolution(Protocol):
@@ -75,6 +77,7 @@ class Schedule(ABC):
         waiting: the members that wait for the place of one that ends; None: all train at the same time.
         look: called between steps, again and again, on the schedule's thread.
         pruner: rule that may end members early, asked whenever a member might end.
+        save_replay: saves a replay that members share; called after their own checkpoints.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Schedule(ABC):
         waiting: Waiting | None = None,
         look: Callable[[], None] = lambda: None,
         pruner: Pruner | None = None,
+        save_replay: SaveReplay = lambda supervisors: None,
     ):
         self.supervisors = list(supervisors)
         self.waiting = waiting
@@ -94,6 +98,7 @@ class Schedule(ABC):
         self.evolution = evolution
         self.look = look
         self.pruner = pruner
+        self.save_replay = save_replay
         self._saved_at = time.monotonic()
         self._ended_at: dict[int, float] = {}
 
@@ -138,8 +143,14 @@ class Schedule(ABC):
             self.waiting.begin()
         started = self.waiting.ready(wait or stops)
         self.supervisors += started
+        self._hand_on_replay()
         self.end_finished([each for each in started if not each.finished])
         return [each for each in started if not each.finished]
+
+    def _hand_on_replay(self) -> None:
+        """Give the shards of a shared replay, whose owner has given back its place, to a member that trains."""
+        if self.running and not any(each.topology.owns_replay for each in self.supervisors):
+            self.running[0].own_replay()
 
     def end_finished(self, supervisors: Sequence[MemberSupervisor]) -> None:
         """Stop those of these members that have nothing left to do: in a resumed population some have ended before."""
@@ -161,7 +172,7 @@ class Schedule(ABC):
         interval_s = min(supervisor.topology.config.learner.checkpoint_interval_s for supervisor in self.running)
         if time.monotonic() - self._saved_at < interval_s:
             return
-        for supervisor in [*self.running, *self._keepers()]:
+        for supervisor in self.running:
             if self.is_recovering(supervisor):
                 continue  # the new learner continues from the last one
             try:
@@ -171,19 +182,8 @@ class Schedule(ABC):
             except Exception as error:  # noqa: BLE001 - a failure of one member; raised if it was the last
                 if not self.outlasts(error):
                     self.fail(supervisor, error)
+        self.save_replay(self.running)
         self._saved_at = time.monotonic()
-
-    def _keepers(self) -> list[MemberSupervisor]:
-        """Return the ended members whose checkpoints hold the replay that running members still fill."""
-        if all(supervisor.topology.owns_replay for supervisor in self.running):
-            return []
-        return [
-            supervisor
-            for supervisor in self.supervisors
-            if supervisor.finished not in (Ending.NONE, Ending.FAILED)
-            and supervisor.topology.owns_replay
-            and supervisor.topology.config.checkpoint_replay
-        ]
 
     @contextmanager
     def failing_alone(self, supervisor: MemberSupervisor) -> Iterator[None]:

@@ -15,7 +15,7 @@ from typing import Any
 from laser.environments import task_ids
 from laser.waiting import waiting_for
 from launch.commands import resume_command
-from launch.errors import LaunchError, NothingToResumeError, OutputError, StoppedError
+from launch.errors import LaunchError, NothingToResumeError, StoppedError
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -28,7 +28,7 @@ from launch.records.metrics_db import MetricsDb
 from launch.records.run_directory import RunDirectory
 from launch.restart_link import is_connected
 from launch.runtimes.local_runtime import LocalRuntime
-from launch.runtimes.runtime import Runtime
+from launch.runtimes.runtime import Runtime, ShardPort
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
 from launch.supervision.callbacks import Caller
@@ -38,12 +38,14 @@ from launch.supervision.entering import enter
 from launch.supervision.failures import as_launch_error, explained, log_failure
 from launch.supervision.free import FreeSchedule
 from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.last_saves import check_in_place, save_what_can_be_saved, try_to_save
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
 from launch.supervision.pace import PaceLimit
 from launch.supervision.places import OpenRun, Places
 from launch.supervision.saved_replay import SavedReplay
-from launch.supervision.schedule import Evolution, Pruner, Save, Schedule, Tuner, Waiting
+from launch.supervision.schedule import Evolution, Pruner, Save, SaveReplay, Schedule, Tuner, Waiting
+from launch.supervision.shared_replay import SharedReplay
 from launch.supervision.signals import StopSignal
 from launch.supervision.starting import start_all
 from launch.supervision.tracking import note_missing_tensorboard, open_trackers
@@ -86,6 +88,7 @@ def run_session(
     pruner: Pruner | None = None,
     tuner: Tuner | None = None,
     further: Sequence[Path] = (),
+    sweep_run: RunDirectory | None = None,
 ) -> list[Outcome]:
     """Train all members until each has done its steps, is solved or has failed, or a signal stops the session.
 
@@ -102,6 +105,7 @@ def run_session(
         pruner: a rule that may end members early.
         tuner: a search that chooses the settings of members that wait.
         further: run directories of the members that wait; the sweep has begun those before that exist.
+        sweep_run: the directory of the sweep, where a replay that all members share is saved.
 
     Returns:
         the outcome of each member that has begun, in the order of their numbers: all of them without a stop.
@@ -110,7 +114,7 @@ def run_session(
         LaunchError: no member could be trained to its end, e.g. because of a checkpoint or an environment.
     """
     with ExitStack() as stack:
-        session = _Session(plan, runs, stop, stack, tuner)
+        session = _Session(plan, runs, stop, stack, tuner, sweep_run)
         supervisors = session.begin(further)
         return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
@@ -124,13 +128,24 @@ class _Session:
         stop: see `run_session`.
         stack: closes everything, in the order opposite to that in which it was opened.
         tuner: see `run_session`.
+        sweep_run: see `run_session`.
     """
 
     def __init__(
-        self, plan: Plan, runs: Sequence[RunDirectory], stop: StopSignal, stack: ExitStack, tuner: Tuner | None
+        self,
+        plan: Plan,
+        runs: Sequence[RunDirectory],
+        stop: StopSignal,
+        stack: ExitStack,
+        tuner: Tuner | None,
+        sweep_run: RunDirectory | None,
     ):
         self._plan, self._runs, self._stop, self._stack, self._tuner = plan, runs, stop, stack, tuner
         self._config = plan.config
+        self._shared: SharedReplay | None = None
+        if plan.share_replay and sweep_run is not None:
+            self._shared = SharedReplay(sweep_run, self._config, self._say)
+        self._saved: SavedReplay | None = None  # of a shared replay
         # Workers on Ray have processes of their own, which report their own usage.
         self._usage = ProcessUsage(with_children=not self._config.has_processes)
         self._recorders: list[Recorder] = []
@@ -181,6 +196,7 @@ class _Session:
             say_and_log,
             partial(self._note_failure, run),
             self._plan.share_replay and topology.member.population > 1,
+            None if self._shared is None else self._shared.newest,
         )
 
     def _note_failure(self, run: RunDirectory, supervisor: MemberSupervisor) -> None:
@@ -230,14 +246,20 @@ class _Session:
                 self._log_failure(run, error)
             raise as_launch_error(error, self._config, self._runs) from error
         taken: list[str] = []
+        shared = [] if self._shared is None else self._shared.content()
         for owner in [each for each in topologies if each.owns_replay]:
             its = [place for place, each in enumerate(topologies) if each.shards is owner.shards]
-            replay = SavedReplay([(members[place], saved[place]) for place in its])
-            if self._plan.share_replay and further:
-                replay.read_further(waiting, further)
+            replay = SavedReplay([(members[place], saved[place]) for place in its], shared)
+            if self._plan.share_replay:
+                self._saved = replay
+                replay.read_further(waiting[: len(further)], further)
             replay.load_into(owner.shards)
             if replay.has_keys_for(owner.shards):
-                self._runs[its[0]].replay.begin_from(replay.content)
+                if self._shared is None:
+                    self._runs[its[0]].replay.begin_from(replay.content)
+                else:
+                    self._shared.begin_from(replay)
+            replay.release()
             for place in its:
                 run, recorder, how = self._runs[place], self._recorders[place], descriptions[place]
                 taken += enter(run, topologies[place], recorder, saved[place], replay, how, self._end_if_stopped)
@@ -279,6 +301,7 @@ class _Session:
                 self._save_now,
                 self._supervise,
                 self._choose,
+                self._saved,
             )
         )
         for supervisor, run, files in zip(supervisors, self._runs, self._files, strict=True):
@@ -294,8 +317,9 @@ class _Session:
             self._places if waiting else None,
             self._look,
             pruner,
+            partial(self._save_replay, supervisors[0].topology.shards),
         )
-        _check_in_place(self._runs)
+        check_in_place(self._runs)
         for supervisor in supervisors:
             supervisor.recorder.begin()
             is_first = is_connected() and not self._run_of(supervisor).has_checkpoint
@@ -309,11 +333,14 @@ class _Session:
         except Exception as error:
             for supervisor in schedule.supervisors:
                 self._log_failure(self._run_of(supervisor), error)
-                _save_what_can_be_saved(self._run_of(supervisor), supervisor)
-            _check_in_place(self._runs)  # whatever failed because files are gone, this explains more
+                save_what_can_be_saved(self._run_of(supervisor), supervisor, self._shared is None)
+            check_in_place(self._runs)  # whatever failed because files are gone, this explains more
+            if self._shared is not None:
+                try_to_save(self._runs[0], partial(self._save_replay, supervisors[0].topology.shards, ()))
             raise as_launch_error(error, self._config, self._runs) from error
         for supervisor in schedule.supervisors:
             self._finish(supervisor)
+        self._save_replay(supervisors[0].topology.shards, schedule.supervisors)
         return self._end()
 
     def _room(self) -> int:
@@ -351,12 +378,19 @@ class _Session:
 
     def _save(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
         run = self._run_of(supervisor)
-        _check_in_place([run])
-        path = save_member(run, supervisor.topology, supervisor.recorder, snapshot)
-        if supervisor.topology.config.outlasts_deaths and supervisor.topology.config.checkpoint_replay:
-            supervisor.parts.replay.look_now()  # a shard begins only with a part that is accounted for
+        check_in_place([run])
+        has_own = self._shared is None
+        path = save_member(run, supervisor.topology, supervisor.recorder, snapshot, with_replay=has_own)
+        if has_own:
+            supervisor.account_for_saved_replay()
         if self._caller is not None:
             self._caller.saved(path)
+
+    def _save_replay(self, shards: Sequence[ShardPort], supervisors: Sequence[MemberSupervisor]) -> None:
+        """Save a replay that members share, for the next start of the sweep."""
+        if self._shared is not None:
+            env_steps = sum(recorder.position().env_steps for recorder in self._recorders)
+            self._shared.save(shards, env_steps, supervisors)
 
     def _save_now(self, supervisor: MemberSupervisor) -> None:
         """Write a checkpoint before a member's first step or after its last; if its learner was lost, only it fails."""
@@ -377,7 +411,7 @@ class _Session:
             run.log(f"finished: {supervisor.outcome.words}{by}")
         else:
             self._log_failure(run, supervisor.error)
-            _save_what_can_be_saved(run, supervisor)
+            save_what_can_be_saved(run, supervisor, self._shared is None)
         self._outcomes[supervisor.number] = supervisor.outcome
         if self._tuner is not None:
             self._tuner.ended(supervisor)
@@ -459,37 +493,12 @@ def make_schedule(
     waiting: Waiting | None = None,
     look: Callable[[], None] = lambda: None,
     pruner: Pruner | None = None,
+    save_replay: SaveReplay = lambda supervisors: None,
 ) -> Schedule:
     """Return the schedule that the configs name; see `Schedule` for the arguments."""
     if configs[0].takes_turns:
-        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner)
+        return LockstepSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner, save_replay)
     # A member that begins late would hold back the others.
     paces = len(supervisors) > 1 and waiting is None
     pace = PaceLimit(len(supervisors), slack_steps(configs), LEASE_S) if paces else None
-    return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner, pace)
-
-
-def _check_in_place(runs: Sequence[RunDirectory]) -> None:
-    """Raise `OutputError` if a run's directory or one of its files was deleted or moved while it trained."""
-    for run in runs:
-        gone = run.find_gone()
-        if gone is not None:
-            raise OutputError(gone.key, gone.wrong, gone.remedy)
-
-
-def _save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor) -> None:
-    """Write a checkpoint after a failure; log an error of this write, since the user sees the first error."""
-    if isinstance(supervisor.error, NothingToResumeError) or not run.is_in_place:
-        return
-    for worker in supervisor.topology.workers:
-        worker.stop()
-    try:
-        supervisor.end_accounts()
-    except Exception as error:  # noqa: BLE001 - as below
-        run.log(f"the accounts of unrolls are incomplete: {type(error).__name__}: {error}")
-    if supervisor.topology.learner.failure() is not None:
-        return
-    try:
-        save_member(run, supervisor.topology, supervisor.recorder, supervisor.recorder.snapshot(), with_actors=False)
-    except Exception as error:  # noqa: BLE001 - the failure that led here is raised by the caller
-        run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")
+    return FreeSchedule(supervisors, should_stop, save, evolution, waiting, look, pruner, save_replay, pace)

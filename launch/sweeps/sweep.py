@@ -94,6 +94,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 pruner=pruning,
                 tuner=tuning,
                 further=[_path_of(member, run) for member in members[plan.num_at_begin :]] if base.resume else (),
+                sweep_run=run,
             )
         finally:
             run.goes_on = all(its_run.goes_on for its_run in runs)

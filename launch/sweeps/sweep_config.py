@@ -223,12 +223,8 @@ class SweepConfig:
         if "seed" in self.keys and self.options.seeds > 1:
             flag = next(flag for flag, keys in self._by_flag.items() if "seed" in keys)
             problems.append(Problem(flag, "seed lists the seeds, and so does --seeds", "leave one of them out"))
-        problems += find_option_problems(
-            self.options,
-            saves_replay=self.base.checkpoint_replay,
-            listed=[*self.grid, *self.zipped],
-            space=list(self.space),
-        )
+        listed = [*self.grid, *self.zipped]
+        problems += find_option_problems(self.options, listed=listed, space=list(self.space))
         if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems

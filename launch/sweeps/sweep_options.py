@@ -71,13 +71,12 @@ def sweep_leaves() -> list[Leaf]:
 
 
 def find_option_problems(
-    options: SweepOptions, *, saves_replay: bool, listed: Collection[str], space: Collection[str]
+    options: SweepOptions, *, listed: Collection[str], space: Collection[str]
 ) -> Iterator[Problem]:
     """Yield what makes no sense together.
 
     Args:
         options: of the sweep.
-        saves_replay: whether checkpoints hold the replay.
         listed: keys of the grid and of zipped lists.
         space: keys of the space.
     """
@@ -86,8 +85,9 @@ def find_option_problems(
     if options.sample and not space:
         remedy = "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'"
         yield Problem("sample", "has no effect without --space", remedy)
-    if options.concurrent:
-        yield from _waiting_problems(options, saves_replay)
+    if options.concurrent and options.pbt:
+        wrong = "members that wait cannot be compared, and population based training compares all members"
+        yield Problem("concurrent", wrong, "leave out --concurrent or --pbt")
     if options.prunes and options.pbt:
         wrong = "population based training replaces members that fall behind, and a pruner would end them"
         yield Problem("pruner", wrong, "leave out --pruner or --pbt")
@@ -95,16 +95,6 @@ def find_option_problems(
         yield Problem("score", "has no effect: there is no pruner and no tuner", "add --pruner asha")
     if options.tunes:
         yield from _tuner_problems(options, listed, space)
-
-
-def _waiting_problems(options: SweepOptions, saves_replay: bool) -> Iterator[Problem]:
-    """Yield why members cannot wait for their turn."""
-    if options.pbt:
-        wrong = "members that wait cannot be compared, and population based training compares all members"
-        yield Problem("concurrent", wrong, "leave out --concurrent or --pbt")
-    if options.share_replay and saves_replay:
-        wrong = "a shared replay is saved with member 0, which ends before members that wait"
-        yield Problem("concurrent", wrong, "leave out --concurrent or --checkpoint-replay")
 
 
 def _tuner_problems(options: SweepOptions, listed: Collection[str], space: Collection[str]) -> Iterator[Problem]:

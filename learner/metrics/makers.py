@@ -79,11 +79,13 @@ class Makers:
         if not self._has_foreign:
             return
         arrays = {name: torch.cat(values, 1)[0].float().cpu().numpy() for name, values in numbers.items()}
-        for maker in np.unique(members).tolist():
-            theirs = members == maker
-            newest = self._newest_versions[maker] = max(self._newest_versions[maker], int(versions[theirs].max()))
-            total = f"learned_from/{maker}"
-            self._totals[f"{total}/steps"] += float(steps[theirs].sum())
-            self._totals[f"{total}/lag"] += float(((newest - versions[theirs]) * steps[theirs]).sum())
-            for name, values in arrays.items():
-                self._totals[f"{total}/{name}"] += float(values[theirs].sum(dtype=np.float64))
+        makers, place = np.unique(members, return_inverse=True)
+        newest = np.full(len(makers), -1)
+        np.maximum.at(newest, place, versions)
+        for row, maker in enumerate(makers.tolist()):
+            newest[row] = self._newest_versions[maker] = max(self._newest_versions[maker], int(newest[row]))
+        counts = {"steps": steps, "lag": (newest[place] - versions) * steps, **arrays}
+        sums = {name: np.bincount(place, values, len(makers)).tolist() for name, values in counts.items()}
+        for row, maker in enumerate(makers.tolist()):
+            for name, values in sums.items():
+                self._totals[f"learned_from/{maker}/{name}"] += values[row]

@@ -16,6 +16,7 @@ from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_series
 from launch.supervision import places, session
+from launch.supervision.shared_replay import SharedReplay
 from launch.sweeps.halving import PrunerConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep
@@ -158,3 +159,32 @@ def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies
     result = sweep(dataclasses.replace(config, options=options, pruner=PrunerConfig(first_rung=300)))
     assert [member.result.finished for member in result.members] == ["steps", "pruned", "pruned"]
     assert all(300 <= member.result.env_steps < 3000 for member in result.members[1:])
+
+
+def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resume(tmp_path, topologies, monkeypatch):
+    path, save, killed = tmp_path / "run", SharedReplay.save, []
+
+    def watched(self, shards, env_steps, supervisors):
+        save(self, shards, env_steps, supervisors)
+        if [each.number for each in supervisors] == [1] and not killed:
+            killed.append(shards[1].pid)
+            os.kill(shards[1].pid, signal.SIGKILL)
+
+    monkeypatch.setattr(SharedReplay, "save", watched)
+    config = make_sweep(path, 6000, max_failures=3, checkpoint_replay=True, num_actors=2)
+    config = dataclasses.replace(
+        config, grid={"algorithm.learning-rate": [1e-3, 2e-3]}, options=SweepOptions(concurrent=1)
+    )
+    result = sweep(config)
+    assert killed
+    assert [member.result.finished for member in result.members] == ["steps"] * 2
+    log = path / "members" / "1" / "log.txt"
+    assert "shard 1 of the replay died: another one continues from 0" in log.read_text()
+
+    values = {"steps": 6400, "resume": True, "replay.num-shards": 1}
+    again = sweep(dataclasses.replace(config, base=change(config.base, values)))
+    assert [member.result.finished for member in again.members] == ["steps"] * 2
+    assert "starts empty" not in log.read_text()
+    ledger = again.members[1].result.ledger
+    assert ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    assert ledger["stages"]["stored"] >= 2000 // 20

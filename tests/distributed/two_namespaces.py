@@ -1,27 +1,34 @@
 """A run over two machines as the network sees them: two network namespaces joined by a cable, a Ray node in each.
 
-Usage, as root on Linux with `ip` (iproute2): python tests/distributed/two_namespaces.py
+Usage, as root on Linux with `ip` (iproute2): python tests/distributed/two_namespaces.py [--cut SECONDS]
 
 It starts a head and a worker with `ray start`, exactly as on two servers; trains CartPole over both, kills the actors
-and then the shard of the second node, and checks that every unroll is accounted for. It ends the processes it started,
-by id, and deletes its namespaces, by name. Exit code 77: this machine does not permit it.
+and then the shard of the second node, and checks that every unroll is accounted for. With `--cut` it pulls the cable
+instead, for so many seconds, and says how long the learner stood still; where the cluster has given the second node up
+meanwhile, the node is started again, and must get actors. It ends the processes it started, by id, and deletes its
+namespaces, by name. Exit code 77: this machine does not permit it.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import secrets
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from books import check
+
+from launch.bench.chaos_run.accounts import read_accounts
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -87,10 +94,131 @@ def await_starts(log, count):
         time.sleep(0.5)
 
 
+class Cable:
+    """The cable between the two nodes."""
+
+    def __init__(self):
+        self.end = f"lsr{os.getpid() % 100_000}a"
+
+    def pull(self):
+        ip("link", "set", self.end, "down", namespace=NAMES[0])
+
+    def plug(self):
+        ip("link", "set", self.end, "up", namespace=NAMES[0])
+
+
+class Training:
+    """A `laser train` on the first node, over both.
+
+    Args:
+        folder: gets the run and what it says.
+        address: of the cluster's head.
+        environment: of its process.
+    """
+
+    def __init__(self, folder, address, environment):
+        self.run_dir, self.words = folder / "run", folder / "said.txt"
+        options = ["--ray-address", address, "--num-actors", "3", "--num-envs", "4", "--replay.num-shards", "2"]
+        options += ["--steps", "1000000000", "--stop-at-return", "inf", "--learner.compile", "off", "--device", "cpu"]
+        options += ["--learner.checkpoint-interval-s", "10", "--max-failures", "100", "--run-dir", str(self.run_dir)]
+        command = ["ip", "netns", "exec", NAMES[0], sys.executable, "-m", "launch", "train", "cartpole", *options]
+        with self.words.open("w") as said:
+            self.process = subprocess.Popen(command, env=environment, stdout=said, stderr=said, cwd=folder)
+
+    def updates(self):
+        """Return the learner's updates so far."""
+        address = f"file:{self.run_dir / 'metrics.db'}?mode=ro"
+        try:
+            with contextlib.closing(sqlite3.connect(address, uri=True, timeout=10.0)) as database:
+                (newest,) = database.execute("SELECT max(learner_steps) FROM ticks").fetchone()
+        except sqlite3.Error:
+            return 0  # it is being made
+        return newest or 0
+
+    def follow(self, seconds, what):
+        """Watch for so long; return the updates made, and the longest time without one."""
+        begun = last = time.monotonic()
+        first = newest = self.updates()
+        longest = 0.0
+        while (now := time.monotonic()) - begun < seconds:
+            if self.process.poll() is not None:
+                raise SystemExit(f"the run ended {what}:\n{self.words.read_text()[-3000:]}")
+            updates = self.updates()
+            if updates > newest:
+                newest, last = updates, now
+            longest = max(longest, now - last)
+            time.sleep(0.25)
+        return newest - first, longest
+
+    def nodes_of_actors(self):
+        """Return how many actors' processes each of the two nodes has."""
+        return [len(titled(name, "ray::_ActorHost")) for name in NAMES]
+
+    def end(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(120.0)
+
+
+def titled(name, title):
+    """Return the processes in a namespace whose title begins so."""
+    pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+            if words.startswith(title):
+                found.append(int(pid))
+    return found
+
+
+def cut_the_cable(seconds, folder, address, environment, start_second):
+    """Train, pull the cable for so many seconds, plug it in again, and check what became of the run."""
+    training, cable = Training(folder, address, environment), Cable()
+    deadline = time.monotonic() + START_DEADLINE_S
+    while not training.updates():
+        if training.process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"the run made no updates:\n{training.words.read_text()[-3000:]}")
+        time.sleep(0.5)
+    calm, _ = training.follow(20.0, "before the cut")
+    print(f"before: {calm / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
+    cable.pull()
+    made, stood = training.follow(seconds, "while the cable was cut")
+    print(f"cut for {seconds:g} s: {made} updates, none for {stood:.1f} s at a time", flush=True)
+    cable.plug()
+    made, stood = training.follow(60.0, "after the cable was back")
+    lost = not titled(NAMES[1], "ray::") and not raylets(NAMES[1])
+    print(
+        f"a minute with the cable: {made} updates, none for {stood:.1f} s at a time; node given up: {lost}", flush=True
+    )
+    if lost:
+        start_second()
+        made, stood = training.follow(90.0, "after the second node was back")
+        print(
+            f"with the second node again: {made} updates, none for {stood:.1f} s; actors {training.nodes_of_actors()}"
+        )
+    after, _ = training.follow(20.0, "at the end")
+    print(f"after: {after / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
+    code = training.end()
+    accounts = read_accounts(training.run_dir)
+    print(json.dumps({"exit_code": code, **accounts}), flush=True)
+    print((training.run_dir / "log.txt").read_text(), flush=True)
+    wrong = [name for name in ("unaccounted", "imbalance", "duplicates", "invalid_checkpoints") if accounts[name]]
+    return 1 if wrong or code != 130 or not after else 0
+
+
+def raylets(name):
+    """Return the raylets in a namespace."""
+    pids = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout.split()
+    return [pid for pid in pids if "raylet" in Path(f"/proc/{pid}/comm").read_text()]
+
+
 def main():
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None:
         print("skipped: needs Linux, root and ip (iproute2)")
         return 77
+    parser = argparse.ArgumentParser(description="a run over two network namespaces")
+    parser.add_argument("--cut", type=float, default=0.0, help="seconds for which the cable is pulled")
+    options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-nodes-", ignore_cleanup_errors=True))
@@ -119,9 +247,13 @@ def main():
         head = ["--head", f"--node-ip-address={HOSTS[0]}", f"--port={PORT}", "--include-dashboard=false"]
         start(NAMES[0], environment, log, *head, f"--temp-dir={folder / 'ray'}")
         await_starts(path, 1)
-        start(NAMES[1], environment, log, f"--address={address}", f"--node-ip-address={HOSTS[1]}")
+        second = [f"--address={address}", f"--node-ip-address={HOSTS[1]}"]
+        start(NAMES[1], environment, log, *second)
         await_starts(path, 2)
         print(f"two nodes: {', '.join(HOSTS)}", flush=True)
+        if options.cut:
+            again = partial(start, NAMES[1], environment, log, *second)
+            return cut_the_cable(options.cut, folder, address, environment, again)
         done = subprocess.run(
             [
                 "ip",

@@ -1,5 +1,8 @@
 import importlib
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -19,7 +22,7 @@ def steps_of(study_dir, seed):
 
 
 def test_trials_fall_behind_and_end_early(module, quick, tmp_path):
-    study = module.main(6, **quick | {"steps": 2000})
+    study = module.main(6, sampler_seed=0, **quick | {"steps": 2000})
     states = [trial.state.name for trial in study.trials]
     assert states[:3] == ["COMPLETE"] * 3, "the pruner waits for three trials"
     assert set(states) == {"COMPLETE", "PRUNED"}
@@ -34,6 +37,28 @@ def test_trials_train_at_the_same_time_in_threads(module, quick, tmp_path):
     study = module.main(3, 2, **quick)
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 3
     assert all(steps_of(tmp_path, number) >= 1000 for number in range(3))
+
+
+def test_processes_that_begin_at_once_share_the_study(module, quick, tmp_path, examples):
+    program = f"import own_tuner; own_tuner.main(2, **{quick})"
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": _path(examples)},
+            stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in begun:
+        _, said = process.communicate(timeout=100)
+        assert process.returncode == 0, said[-2000:]
+    trials = module.main(1, **quick).trials
+    assert [trial.state.name for trial in trials] == ["COMPLETE"] * 5
+    assert len({tuple(trial.params.values()) for trial in trials}) == 5, "two processes tried the same settings"
+    assert all(steps_of(tmp_path, number) >= 1000 for number in range(5))
+
+
+def _path(examples):
+    return os.pathsep.join(filter(None, [str(examples), os.environ.get("PYTHONPATH", "")]))
 
 
 def test_another_start_adds_trials_to_the_study(module, quick):

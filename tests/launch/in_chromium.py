@@ -85,6 +85,12 @@ def x_range(browser: Any, panel: str) -> list[float]:
     return found
 
 
+def press_keys(browser: Any, css: str, *keys: str) -> None:
+    """Press keys on an element, which takes the focus."""
+    for key in keys:
+        find(browser, css).send_keys(key)
+
+
 def tick(browser: Any, name: str) -> None:
     """Tick a run of the table, or take its tick away."""
     labels = texts(browser, "#table .ag-pinned-left-cols-container a")

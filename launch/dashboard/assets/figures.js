@@ -2,19 +2,22 @@
 (function () {
   "use strict";
 
-  /* A picture joins the others of its group when the pointer first comes to it. */
+  /* A picture joins the others of its group when the pointer first comes to it, or a key is pressed on it. */
   let busy = false;
   for (const event of ["pointerover", "pointerdown"]) {
     document.addEventListener(event, function (found) {
       const plot = found.target.closest && found.target.closest(".linked .js-plotly-plot");
-      if (!plot || plot.isLinked || !plot.on) return;
-      plot.isLinked = true;
-      plot.on("plotly_hover", (data) => others(plot, (other) => window.Plotly.Fx.hover(other, at(other, data), "xy",
-        true)));
-      plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
-      plot.on("plotly_relayout", (change) => zoomed(plot, change));
+      if (plot) window.laser.link(plot);
     }, true);
   }
+  window.laser.link = function (plot) {
+    if (plot.isLinked || !plot.on || !plot.closest(".linked")) return;
+    plot.isLinked = true;
+    plot.on("plotly_hover", (data) => others(plot, (other) => window.Plotly.Fx.hover(other, at(other, data), "xy",
+      true)));
+    plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
+    plot.on("plotly_relayout", (change) => zoomed(plot, change));
+  };
 
   /* The same moment in another picture; one that shows the nearest curve only shows that of the same name. */
   function at(other, data) {

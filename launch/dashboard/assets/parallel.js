@@ -1,9 +1,11 @@
 /* Brushing of parallel coordinates: dragging along an axis keeps the lines that cross it there. The address holds the
-   brushes as {axis: [low, high]}, in the heights of the picture, so that a link shows the same lines. */
+   brushes as {axis: [low, high]}, in the heights of the picture, so that a link shows the same lines. With the keyboard,
+   left and right choose an axis, up and down move a brush of a quarter of its height, and 0 shows all lines. */
 (function () {
   "use strict";
 
-  const PALE = 0.07;
+  const PALE = 0.07, BRUSH = 0.25;
+  let chosen = 0;
 
   function brushes() {
     try { return JSON.parse(new URLSearchParams(location.search).get("brush")) || {}; } catch (error) { return {}; }
@@ -40,6 +42,29 @@
     window.Plotly.relayout(plot, { selections: [] });
     window.Plotly.restyle(plot, { selectedpoints: [null] });
     apply(plot);
+  }
+
+  /* Heights of a picture's axes: 0 is the least value, 1 the greatest. */
+  document.addEventListener("keydown", function (event) {
+    const figure = event.target;
+    if (!figure.matches || !figure.matches("#parallel .figure")) return;
+    const plot = figure.querySelector(".js-plotly-plot");
+    if (!plot || !plot.isBrushed) return;
+    const aside = { ArrowLeft: -1, ArrowRight: 1 }[event.key], up = { ArrowDown: -BRUSH, ArrowUp: BRUSH }[event.key];
+    const names = plot.layout.xaxis.ticktext, kept = brushes();
+    if (event.key === "0") keep({});
+    else if (aside) chosen = Math.max(0, Math.min(names.length - 1, chosen + aside));
+    else if (up) {
+      const low = kept[chosen] ? Math.max(0, Math.min(1 - BRUSH, kept[chosen][0] + up)) : up > 0 ? 0 : 1 - BRUSH;
+      keep(Object.assign(kept, { [chosen]: [low, low + BRUSH] }));
+    } else return;
+    event.preventDefault();
+    apply(plot);
+    if (aside) say(plot, "axis " + names[chosen].replace(/<[^>]*>/g, " "));
+  });
+
+  function say(plot, text) {
+    plot.closest(".panel").querySelector("small").textContent = text;
   }
 
   function listen(plot) {

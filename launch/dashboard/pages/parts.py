@@ -22,6 +22,9 @@ GRAPH_CONFIG: Any = {
     "doubleClickDelay": 400,
 }
 
+KEYS = "+ and - zoom, left and right move, 0 shows all."
+"""What the keys do on a figure that has the focus; see assets/keys.js."""
+
 MOST_SMOOTHING = 50
 """Most neighbours on each side of a point that a smoothed curve takes into account."""
 
@@ -55,6 +58,7 @@ def panel(
     note: str = "",
     facet: str = "",
     tools: Sequence[Any] = (),
+    keys: str = KEYS,
 ) -> html.Section:
     """Return a figure under its title, with an explanation behind a "?" and buttons that save what it shows.
 
@@ -67,12 +71,14 @@ def panel(
         note: a line below the title, about what the user can do; "": none.
         facet: name of the figure among those that are zoomed together.
         tools: further buttons, before those that save.
+        keys: what the keys do on the figure, for those who hear the page.
     """
     kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
     buttons = [
         html.Button(type="button", className="save", title=f"save as {kind['children']}", **kind) for kind in kinds
     ]
     spoken: dict[str, Any] = {"aria-label": title, "data-facet": facet}
+    named: dict[str, Any] = {"aria-label": f"{title}, figure: {keys}"}
     return html.Section(
         [
             html.Header(
@@ -81,13 +87,19 @@ def panel(
                     html.Div([*tools, *buttons], className="saves"),
                 ]
             ),
-            *([html.Small(note)] if note else []),
-            dcc.Graph(
-                id=graph_id,
-                figure=figure or {"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}},
-                config=GRAPH_CONFIG,
-                responsive=True,
-                style={"height": f"{height_px}px"},
+            *([html.Small(note, role="status")] if note else []),
+            html.Div(
+                dcc.Graph(
+                    id=graph_id,
+                    figure=figure or {"data": [], "layout": {"xaxis": {"visible": False}, "yaxis": {"visible": False}}},
+                    config=GRAPH_CONFIG,
+                    responsive=True,
+                    style={"height": f"{height_px}px"},
+                ),
+                className="figure",
+                tabIndex=0,
+                role="group",
+                **named,
             ),
         ],
         className="panel",

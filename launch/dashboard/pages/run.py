@@ -44,7 +44,7 @@ from launch.dashboard.pages.run_tables import (
     log_end,
     lost_rows,
     nothing_lost,
-    process_rows,
+    process_table,
     tiles_of_run,
 )
 from launch.dashboard.panels import SCALES, Scale, draw
@@ -276,7 +276,7 @@ def _words(library: Library, summary: Summary) -> tuple[Sequence[Any], list[int]
         tiles_of_run(summary),
         table(("", "unrolls"), ledger_rows(known), "nothing has been counted yet", "numbers"),
         table(("", "number"), lost_rows(known), nothing_lost(summary), "numbers"),
-        table(("process", "CPU", "memory"), process_rows(known), "not recorded by this run", "numbers"),
+        table(*process_table(known), "not recorded by this run", "numbers"),
         log_end(log_tail(summary.entry.path)),
         summary.entry.name + (f" · return {mean_return}" if mean_return else ""),
     )

@@ -93,14 +93,20 @@ def _after_slash(key: str, between: str) -> str:
     return printable(key.split("/", 1)[1].replace("_", " ").replace("/", between))
 
 
-def process_rows(values: dict[str, float]) -> list[tuple[str, str, str]]:
-    """Return the processes with their use of processor and memory."""
-    cpu, memory = (values_by_field(f"process/{{process}}/{what}", values) for what in ("cpu_percent", "memory_bytes"))
-    rows = []
+def process_table(values: dict[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return head and rows of the processes: their use of processor and memory, and of a GPU where one has a GPU."""
+    numbers = ("cpu_percent", "memory_bytes", "gpu_percent", "gpu_memory_bytes")
+    cpu, memory, gpu, gpu_memory = (values_by_field(f"process/{{process}}/{what}", values) for what in numbers)
+    has_gpu = bool(gpu_memory)
+    rows: list[tuple[str, ...]] = []
     for name in sorted(cpu.keys() | memory.keys()):
-        used = cpu.get(name, math.nan)
-        rows.append((printable(name), "" if math.isnan(used) else f"{used:.0f} %", size(memory.get(name))))
-    return rows
+        of_gpu = (_percent(gpu.get(name)), size(gpu_memory.get(name))) if has_gpu else ()
+        rows.append((printable(name), _percent(cpu.get(name)), size(memory.get(name)), *of_gpu))
+    return ("process", "CPU", "memory", *(("GPU", "GPU memory") if has_gpu else ())), rows
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.0f} %"
 
 
 def config_parts(entry: Entry) -> list[Any]:

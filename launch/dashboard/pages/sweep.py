@@ -35,7 +35,6 @@ from launch.dashboard.pages.sweep_tables import (
     groups_of_members,
     has_seeds,
     keys_of,
-    option_of,
     settings_of_sweep,
     settings_table,
     tiles_of_sweep,
@@ -94,7 +93,7 @@ def layout(library: Library, address: Address) -> Any:
     keys = keys_of(entry, members)
     decisions = read_decisions(entry.path / "lineage.jsonl")
     settings = settings_of_sweep(library, entry, members, decisions)
-    sharing = "sharing one replay" if option_of(entry, "share_replay") else "each with its own replay"
+    sharing = "sharing one replay" if entry.sweep_options.get("share_replay") else "each with its own replay"
     number_of = (
         f"{len(settings)} settings, {len(members)} members" if has_seeds(settings) else f"{len(members)} members"
     )

@@ -21,7 +21,7 @@ from launch.dashboard.exchange_figures import (
 from launch.dashboard.library import Library
 from launch.dashboard.not_here import unknown
 from launch.dashboard.pages.parts import labelled, panel
-from launch.dashboard.pages.sweep_tables import groups_of_members, option_of, settings_of
+from launch.dashboard.pages.sweep_tables import groups_of_members, settings_of
 from launch.records.listing import Entry
 from launch.records.series import AXES
 
@@ -56,14 +56,14 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
             html.Div(
                 [
                     panel("Who learns from whom", "exchange", tall, [ABOUT]),
-                    panel("Whose experience a member learns from", "exchange-course", tall, [ABOUT_COURSE]),
+                    panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE]),
                 ],
                 className="halves",
             ),
             dcc.Store(id="exchange-drawn"),
         ],
         id="exchange-section",
-        hidden=not option_of(entry, "share_replay") or len(members) < 2,
+        hidden=not entry.sweep_options.get("share_replay") or len(members) < 2,
     )
 
 
@@ -106,7 +106,7 @@ def register(app: Dash, library: Library) -> None:
             ("exchange", key, state),
             lambda: (
                 exchange_figure(library, groups, what, theme),
-                course_figure(library, whose, groups, axis, theme),
+                course_figure(library, whose, groups, what, axis, theme),
             ),
         )
         return *figures, state

@@ -46,6 +46,7 @@ _ABOUT_TWO = "a cell for each pair of values: the mean, over the members that ha
 _ABOUT_ALL = (
     "a line for each setting; drag along an axis to keep the lines that cross it there, a double click shows all"
 )
+_KEYS_ALL = "left and right choose a setting, up and down keep a quarter of its values, 0 shows all."
 _IMPORTANCE = "importance"
 
 
@@ -87,7 +88,7 @@ def layout(address: Address, keys: list[str]) -> Any:
                 ],
                 className="panels",
             ),
-            html.Div(panel("All settings", "all-settings", 360, note=_ABOUT_ALL), id="parallel"),
+            html.Div(panel("All settings", "all-settings", 360, note=_ABOUT_ALL, keys=_KEYS_ALL), id="parallel"),
             dcc.Store(id="settings-drawn"),
             dcc.Store(id="importance-drawn"),
             dcc.Store(id="incumbent-drawn"),

@@ -21,13 +21,6 @@ from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, member_number, printable
 
 
-def option_of(entry: Entry, name: str) -> Any:
-    """Return an option of a sweep; None if its record has none."""
-    sweep = entry.record.get("sweep")
-    options = sweep.get("options") if isinstance(sweep, dict) else None
-    return options.get(name) if isinstance(options, dict) else None
-
-
 def keys_of(entry: Entry, members: list[Entry]) -> list[str]:
     """Return the keys in which members differ: the grid's keys, and the settings that a population changes."""
     sweep = entry.record.get("sweep")
@@ -35,7 +28,7 @@ def keys_of(entry: Entry, members: list[Entry]) -> list[str]:
     pbt = sweep.get("pbt") if isinstance(sweep, dict) else None
     keys = [str(key) for key in grid] if isinstance(grid, dict) else []
     keys += [str(key) for member in members for key in member.overrides]
-    perturbed = pbt.get("perturb") if isinstance(pbt, dict) and option_of(entry, "pbt") else None
+    perturbed = pbt.get("perturb") if isinstance(pbt, dict) and entry.sweep_options.get("pbt") else None
     keys += [str(key) for key in perturbed] if isinstance(perturbed, list) else []
     return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
 
@@ -50,7 +43,7 @@ def settings_of(library: Library, members: list[Entry]) -> list[SettingReturns]:
 
 def evolves(entry: Entry, decisions: list[Decision]) -> bool:
     """Return whether the members of a sweep change their settings while they train."""
-    return bool(decisions) or bool(option_of(entry, "pbt"))
+    return bool(decisions) or bool(entry.sweep_options.get("pbt"))
 
 
 def settings_of_sweep(

@@ -381,4 +381,4 @@ def _values(past: list[list[float | None]], theme: Theme) -> Figure:
     steps = np.arange(-len(past) + 1, 1)
     value, reward = (np.array([np.nan if row[place] is None else row[place] for row in past]) for place in (0, 1))
     curves = [Curve("value estimate", steps, value), Curve("reward, as learned", steps, reward, colour=1)]
-    return line_figure(curves, "steps ago", "in units of the learned reward", theme)
+    return line_figure(curves, "steps ago", "learned units", theme)

@@ -1,11 +1,15 @@
 import os
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import interpolate
 
 from laser.environments import EnvironmentConfig, default_emulation_threads, describe_environment, make_environment
+from laser.environments.atari_screen import AtariScreen
 from laser.specs import DiscreteActions, FramesSpec
 
 
@@ -88,12 +92,68 @@ def test_emulation_runs_while_python_does_something_else():
     assert waited < 0.1
 
 
-def test_the_picture_is_what_the_agent_sees():
-    environment = make_environment("ALE/Pong-v5", 1, EnvironmentConfig())
+def step(environment, action):
+    environment.send(np.full(environment.num_envs, action))
+    (part,) = environment.recv()
+    return part
+
+
+@pytest.mark.parametrize("config", [
+    EnvironmentConfig(sticky_actions=0.25, frame_skip=4),
+    EnvironmentConfig(sticky_actions=0.25, full_action_space=True, life_loss_ends_episode=True, max_noops=30),
+], ids=["as it is", "other flags"])  # fmt: skip
+def test_the_picture_shows_in_colour_what_the_agent_sees_in_grey(config):
+    environment = make_environment("ALE/Breakout-v5", 2, config)
     assert environment.render() is None
-    observations = environment.reset(0)
-    np.testing.assert_array_equal(environment.render()[..., 1], observations["observation"][0, -1])
+    environment.reset(3)
+    rng = np.random.default_rng(0)
+    ends, rewards, colours = 0, 0.0, []
+    for number in range(400):
+        part = step(environment, int(rng.integers(environment.spec.actions.num_actions)))
+        ends, rewards = ends + int(part.terminated[0]), rewards + part.rewards[0]
+        if number % 7 == 0:
+            picture = environment.render()
+            # The agent's picture is smaller, and its grey is a weighted sum of the colours.
+            grey = picture @ np.array([0.299, 0.587, 0.114])
+            seen = part.observations["observation"][0, -1]
+            small = interpolate(torch.from_numpy(grey)[None, None], (84, 84), mode="area")[0, 0].numpy()
+            difference = np.abs(small - seen)
+            assert difference.mean() < 2
+            assert np.quantile(difference, 0.99) < 30
+            colours.append(len(np.unique(picture.reshape(-1, 3), axis=0)))
     environment.close()
+    assert picture.shape == (210, 160, 3)
+    assert min(colours) >= 6  # six rows of bricks
+    assert ends >= 1
+    assert rewards >= 1
+
+
+def test_a_game_without_a_seed_or_long_out_of_sight_is_drawn_as_the_agent_sees_it():
+    environment = make_environment("ALE/Pong-v5", 1, EnvironmentConfig())
+    observations = environment.reset(None)
+    np.testing.assert_array_equal(environment.render()[..., 1], observations["observation"][0, -1])
+    environment.reset(0)
+    for _ in range(80):
+        part = step(environment, 0)
+    np.testing.assert_array_equal(environment.render()[..., 1], part.observations["observation"][0, -1])
+    environment.reset(0)
+    assert environment.render().shape == (210, 160, 3)
+    environment.close()
+
+
+def test_a_screen_whose_rewards_differ_from_the_games_shows_nothing():
+    def make():
+        return SimpleNamespace(
+            reset=lambda seed: (np.zeros((1, 1, 210, 160, 3), np.uint8), {}),
+            step=lambda action: (np.ones((1, 1, 210, 160, 3), np.uint8), np.array([1.0])),
+        )
+
+    screen = AtariScreen(make)
+    screen.begin(3)
+    screen.follow(0, 1.0)
+    assert screen.picture().max() == 1
+    screen.follow(0, 2.0)
+    assert screen.picture() is None
 
 
 def test_an_emulator_cannot_be_restored():

@@ -1,6 +1,8 @@
 """What is written as a data set is read back the same, and whatever is wrong with a data set is one line."""
 
+import shutil
 import warnings
+from contextlib import nullcontext
 
 import h5py
 import minari
@@ -160,6 +162,42 @@ def test_a_damaged_episode_is_named(changes, wrong):
         MinariLog(NAME, environment).episode(0)
 
 
+@pytest.mark.parametrize(
+    ("space", "actions", "wrong"),
+    [
+        (spaces.Discrete(4), np.array([0, 4, 1]), "episode 0 has actions outside of its own space"),
+        (spaces.Discrete(4, start=2), np.array([1, 2, 5]), "episode 0 has actions outside of its own space"),
+        (spaces.MultiDiscrete([2, 3]), np.array([[0, 0], [1, 2], [2, 0]]), "actions outside of its own space"),
+        (spaces.Box(-1.0, 1.0, (1,)), np.array([[0.0], [np.nan], [1.0]], np.float32), "actions that are not finite"),
+        (spaces.Discrete(4), np.array([0, 1]), "episode 0 has 2 numbers as actions, not 3"),
+        (
+            spaces.Box(-1.0, 1.0, (1,)),
+            np.zeros((3, 2), np.float32),
+            "episode 0 has 3 x 2 numbers as actions, not 3 x 1",
+        ),
+    ],
+)
+def test_actions_that_are_none_are_named(data_sets, space, actions, wrong):
+    right = np.zeros((3, *space.shape), space.dtype) + getattr(space, "start", 0)
+    environment = foreign(right, space)
+    (file,) = data_sets.rglob("*.hdf5")
+    with h5py.File(file, "r+") as opened:
+        del opened["episode_0"]["actions"]
+        opened["episode_0"]["actions"] = actions
+    with pytest.raises(LogError, match=wrong):
+        MinariLog(NAME, environment).episode(0)
+
+
+def test_a_behaviour_that_is_no_number_is_named_and_one_of_masked_actions_is_read():
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+    for name, value, fails in (("minari:tests/masked-v0", -np.inf, False), (NAME, np.nan, True)):
+        (episode,) = episodes_of(environment, [3])
+        episode.mu["logits"][1, 2] = value
+        write_minari(name, environment, [episode], "laser")
+        with pytest.raises(LogError, match="its behaviour's logits are not all numbers") if fails else nullcontext():
+            MinariLog(name, environment).episode(0)
+
+
 def test_other_spaces_missing_and_half_written_data_sets_are_refused(data_sets):
     environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
     with pytest.raises(LogError, match=r"there is no data set tests/some-v0 on this machine; .* here are: none"):
@@ -177,6 +215,26 @@ def test_other_spaces_missing_and_half_written_data_sets_are_refused(data_sets):
     file.write_bytes(file.read_bytes()[:300])
     with pytest.raises(LogError, match=r"tests/some-v0, episode 0 cannot be read: |tests/some-v0 cannot be read: "):
         MinariLog(NAME, environment).episode(0)
+
+
+def test_a_format_that_nobody_knows_is_named(data_sets):
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+    write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    (metadata,) = data_sets.rglob("some-v0/data/metadata.json")
+    metadata.write_text(metadata.read_text().replace('"hdf5"', '"stone"'))
+    with pytest.raises(LogError, match="cannot be read: 'stone' is missing in its metadata, or is no format"):
+        MinariLog(NAME, environment)
+
+
+def test_other_data_sets_that_are_damaged_are_not_warned_about(data_sets):
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+    write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    (folder,) = data_sets.rglob("some-v0")
+    shutil.copytree(folder, folder.with_name("copied-v0"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(LogError, match="here are: tests/some-v0"):
+            MinariLog("minari:tests/none-v0", environment)
 
 
 def test_names_that_are_taken_or_malformed_are_refused_and_nothing_is_half_written(data_sets):

@@ -262,6 +262,36 @@ def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
     wait("the end", lambda: find(browser, "#live-said").text == "stopped")
 
 
+def test_an_atari_game_is_watched_in_colour_at_its_own_size(browser, address, tmp_path) -> None:
+    config = load_preset("pong", {"steps": "64", "num-envs": "2", "network.features": "16", "quiet": True})
+    train(dataclasses.replace(config, runtime="lockstep", run_dir=tmp_path / "runs" / "pong"))
+    shown = """
+      const picture = document.querySelector('#live-picture'), canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = [picture.naturalWidth, picture.naturalHeight];
+      if (!canvas.width) return null;
+      const pen = canvas.getContext('2d');
+      pen.drawImage(picture, 0, 0);
+      const points = pen.getImageData(0, 0, canvas.width, canvas.height).data;
+      let coloured = 0;
+      for (let i = 0; i < points.length; i += 4) if (points[i] !== points[i + 1]) coloured += 1;
+      return [canvas.width, canvas.height, coloured / (points.length / 4) > 0.5];
+    """
+    with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            browser.get(f"{own}watch/pong")
+            wait("the button", lambda: find(browser, "#live-step")).click()
+            wait("a coloured picture", lambda: browser.execute_script(shown) == [160, 210, True], 90.0)
+            names = ["noop", "fire", "right", "left", "rightfire", "leftfire"]
+            wait("actions", lambda: sorted(texts(browser, "#live-actions .ytick text")) == sorted(names))
+        finally:
+            browser.get("about:blank")
+            server.shutdown()
+    browser.get_log("performance")  # what this other server was asked is not for the fixture to judge
+    browser.get(address)
+    wait("rows", lambda: names_in_table(browser))
+
+
 def test_it_works_with_the_keyboard_and_remembers_the_theme(browser, address) -> None:
     from selenium.webdriver.common.keys import Keys
 

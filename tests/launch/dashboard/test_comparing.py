@@ -37,6 +37,30 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group(tmp_path, make_run) 
     assert named == {"learning-rate 0.1 (2 seeds)": ["a", "b"], "learning-rate 0.2": ["c"]}
 
 
+def test_what_a_sweep_does_to_its_members_keeps_them_from_runs_with_the_same_settings(tmp_path, make_run) -> None:
+    for name, seed in (("a", 0), ("b", 1)):
+        make_run(name, config={"seed": seed})
+    for name, options in (("shared", {"share_replay": True}), ("own", {}), ("evolving", {"pbt": True})):
+        make_run(name, facts={"sweep": {"grid": {}, "options": options}})
+        for number in range(2):
+            facts = {"member": {"index": number, "overrides": {}}}
+            make_run(f"{name}/members/{number}", config={"seed": 2 + number}, facts=facts)
+    runs = [entry for entry in entries_of(tmp_path) if not entry.is_sweep]
+    named = {name: [entry.name for entry in each] for name, each in group_by_settings(runs).items()}
+    assert list(named.values()) == [
+        ["a", "b", "own/member 0", "own/member 1"],
+        ["evolving/member 0"],
+        ["evolving/member 1"],
+        ["shared/member 0", "shared/member 1"],
+    ]
+    assert list(named) == [
+        "shared-replay False (4 seeds)",
+        "member evolving/member 0, shared-replay False",
+        "member evolving/member 1, shared-replay False",
+        "shared-replay True (2 seeds)",
+    ]
+
+
 def test_the_name_of_a_group_has_as_few_settings_as_tell_it_from_all_others(tmp_path, make_run) -> None:
     # Three settings differ between algorithms, as defaults do; a fourth one, of the user, tells two groups apart.
     for place, (name, cost) in enumerate([("laser", 0.5), ("laser", 0.7), ("ppo", 0.5)]):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from launch.dashboard.exchange_figures import course_figure, exchange_figure
+from launch.dashboard.exchange_figures import EXCHANGES, course_figure, exchange_figure
 from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
 from launch.records.listing import find_entries
@@ -74,12 +74,35 @@ def test_members_of_an_algorithm_without_a_kl_have_an_empty_row(make_run):
     assert trace["z"] == [[pytest.approx(63 / 100)]]  # over the steps whose KL is known
 
 
-def test_the_course_is_the_growth_between_points(sweep):
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("share", {"member 0": [1.0, 0.0], "member 1": [0.0, 1.0]}),
+        ("accepted", {"member 0": [1.0], "member 1": [0.25]}),
+        ("abs_log_rho", {"member 0": [0.1], "member 1": [2.0]}),
+        ("lag", {"member 0": [0.0], "member 1": [10.0]}),
+        ("kl", {"member 0": [0.05], "member 1": [1.5]}),
+    ],
+)
+def test_the_course_is_of_what_was_drawn_between_two_points(sweep, what, expected):
     library, members = sweep
-    traces = course_figure(library, members[0], alone(members), "env_steps", "light")["data"]
-    shares = {trace["name"]: decoded(trace["y"]) for trace in traces}
-    np.testing.assert_allclose(shares["member 0"], [1.0, 0.0])
-    np.testing.assert_allclose(shares["member 1"], [0.0, 1.0])
+    figure = course_figure(library, members[0], alone(members), what, "env_steps", "light")
+    assert figure["layout"]["yaxis"]["title"]["text"] == EXCHANGES[what]
+    courses = {trace["name"]: decoded(trace["y"]) for trace in figure["data"] if trace.get("showlegend", True)}
+    assert courses.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(courses[name], values)
+
+
+def test_a_course_adds_up_groups_and_says_what_is_not_recorded(sweep, make_run):
+    library, members = sweep
+    (trace,) = course_figure(library, members[0], {"both": members}, "lag", "env_steps", "light")["data"]
+    np.testing.assert_allclose(decoded(trace["y"]), [0.0, 10.0])  # only its own experience first, only foreign then
+    values = {"totals/learned_from/0/steps": 5.0, "totals/learned_from/1/steps": 5.0}
+    make_run("other/members/0", [values], facts={"member": {"index": 0, "overrides": {}}})
+    (reader,) = [each for each in find_entries(library.root).values() if each.name == "other/members/0"]
+    figure = course_figure(library, reader, alone(members), "kl", "env_steps", "light")
+    assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ").startswith("the algorithms of these members")
 
 
 def test_a_sweep_without_such_counts_says_so(make_run):
@@ -89,7 +112,7 @@ def test_a_sweep_without_such_counts_says_so(make_run):
     members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
     for figure in (
         exchange_figure(library, alone(members), "share", "light"),
-        course_figure(library, None, alone(members), "env_steps", "light"),
+        course_figure(library, None, alone(members), "share", "env_steps", "light"),
     ):
         assert (
             figure["layout"]["annotations"][0]["text"].replace("<br>", " ")
@@ -104,7 +127,7 @@ def test_the_course_of_many_makers_has_a_short_legend(make_run):
         make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
     library = Library(root)
     members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
-    traces = course_figure(library, members[0], alone(members), "env_steps", "light")["data"]
+    traces = course_figure(library, members[0], alone(members), "share", "env_steps", "light")["data"]
     shares = {trace["name"]: float(decoded(trace["y"])[-1]) for trace in traces}
     assert shares.keys() == {f"member {maker}" for maker in range(12, 20)} | {"the other 12"}
     assert shares["the other 12"] == pytest.approx(sum(range(12)) / 190)

@@ -28,6 +28,13 @@ def root(shared_runs) -> Path:
             for n in range(100)
         ]
         make_run(name, rows, begun=begun)
+    on_gpu = {
+        "process/main/cpu_percent": 90.0,
+        "process/main/memory_bytes": 2.0**30,
+        "process/main/gpu_percent": 40.0,
+        "process/main/gpu_memory_bytes": 3 * 2.0**30,
+    }
+    make_run("on-gpu", [on_gpu] * 3, begun=begun)
     for seed, factor in enumerate((10.0, 20.0, 60.0)):
         config = {"seed": seed, "algorithm": {"name": "impala"}}
         make_run(
@@ -181,3 +188,18 @@ def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, r
     assert "paper" in texts(browser, "#table .ag-row [col-id=c_tags]")
     assert "diverged after the second spike" in texts(browser, "#table .ag-row [col-id=c_note]")
     wait("the choice in the address", lambda: query(browser).get("archived") == ["show"])
+
+
+def test_a_run_on_a_gpu_shows_its_time_and_memory(browser, address, root) -> None:
+    last = f"return {_PLOT}._fullData.map((each) => [each.name, each.y.at(-1)])"
+    browser.get(f"{address}run/on-gpu")
+    wait("the time", lambda: traces(browser, "GPU: time in use"))
+    assert browser.execute_script(last, "GPU: time in use") == [["main", 40]]
+    wait("the memory", lambda: traces(browser, "GPU: memory"))
+    assert browser.execute_script(last, "GPU: memory") == [["main", 3]]
+    assert browser.execute_script(f"return {_PLOT}.layout.yaxis.title.text", "GPU: memory") == "GiB"
+    rows = texts(browser, "#processes th, #processes td")
+    assert rows == ["process", "CPU", "memory", "GPU", "GPU memory", "main", "90 %", "1 GiB", "40 %", "3 GiB"]
+    browser.get(f"{address}run/one")
+    wait("the return", lambda: traces(browser, "Return"))
+    assert "GPU: time in use" not in shown(browser)

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, texts, wait
+from in_chromium import IN_CHROMIUM, find, press_keys, texts, wait
 from written_numbers import WRITTEN
 
 pytestmark = IN_CHROMIUM
@@ -114,7 +114,7 @@ def test_a_second_setting_colours_points_and_lines(browser, address, root) -> No
 
 
 def test_dragging_along_an_axis_keeps_the_lines_that_cross_it_and_the_address_does(browser, address, root) -> None:
-    from selenium.webdriver import ActionChains
+    from selenium.webdriver import ActionChains, Keys
 
     shown = f"return {_PLOT}._fullData.filter((each) => each.mode === 'lines+markers' && each.opacity === 1).length"
     browser.get(f"{address}sweep/large")
@@ -134,6 +134,15 @@ def test_dragging_along_an_axis_keeps_the_lines_that_cross_it_and_the_address_do
     browser.execute_script(f"{_PLOT}.emit('plotly_doubleclick')", "all-settings")
     wait("all lines again", lambda: browser.execute_script(shown, "all-settings") == 24)
     assert "brush" not in query(browser)
+    press_keys(browser, "#parallel .figure", Keys.ARROW_RIGHT)
+    assert texts(browser, "#parallel small") == ["axis entropy-cost"]
+    press_keys(browser, "#parallel .figure", Keys.ARROW_DOWN)
+    wait("those with the highest cost", lambda: browser.execute_script(shown, "all-settings") == 8)
+    assert query(browser)["brush"] == ['{"1":[0.75,1]}']
+    press_keys(browser, "#parallel .figure", *[Keys.ARROW_DOWN] * 3)
+    assert json.loads(query(browser)["brush"][0]) == {"1": [0, 0.25]}
+    press_keys(browser, "#parallel .figure", "0")
+    wait("all lines", lambda: browser.execute_script(shown, "all-settings") == 24)
 
 
 def test_the_best_setting_over_time_says_how_many_episodes_stand_behind_it(browser, address, root) -> None:

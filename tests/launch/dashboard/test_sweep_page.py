@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, rows_from_the_top, texts, traces, wait, x_range
+from in_chromium import IN_CHROMIUM, find, press_keys, rows_from_the_top, texts, traces, wait, x_range
 
 pytestmark = IN_CHROMIUM
 
@@ -236,3 +236,30 @@ def test_a_zoom_of_one_picture_is_that_of_all_and_the_address_keeps_it(browser, 
     assert x_range(browser, "Members") == zoomed
     find(browser, "#sweep-axis input[value=learner_steps]").click()
     wait("no zoom on another axis", lambda: x_range(browser, "Members") != zoomed and "zoom" not in query(browser))
+
+
+def test_keys_zoom_and_move_a_figure_that_has_the_focus_and_the_others_with_it(browser, address, root) -> None:
+    from selenium.webdriver import Keys
+
+    browser.get(f"{address}sweep/many")
+    wait("curves", lambda: traces(browser, "Best setting at each moment") and len(lines(browser)) == 12)
+    low, high = x_range(browser, "Members")
+    span, figure, best = high - low, ".figure:has(#sweep-curves)", "Best member at each moment"
+
+    def reaches(least: float, greatest: float) -> None:
+        expected = pytest.approx([low + least * span, low + greatest * span], abs=span / 1000)
+        wait(f"{least} to {greatest}", lambda: x_range(browser, "Members") == expected)
+        wait("the others to follow", lambda: x_range(browser, best) == expected)
+
+    press_keys(browser, figure, "+")
+    reaches(0.25, 0.75)
+    press_keys(browser, figure, Keys.ARROW_RIGHT)
+    reaches(0.375, 0.875)
+    assert json.loads(query(browser)["zoom"][0])["x"] == x_range(browser, "Members")
+    press_keys(browser, figure, Keys.ARROW_LEFT, "-")
+    reaches(0.0, 1.0)
+    press_keys(browser, figure, "+", "0")
+    wait("all", lambda: x_range(browser, "Members") == pytest.approx([low, high]))
+    assert "zoom" not in query(browser)
+    label = find(browser, figure).get_attribute("aria-label")
+    assert label == "Members, figure: + and - zoom, left and right move, 0 shows all."

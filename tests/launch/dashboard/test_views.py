@@ -347,8 +347,12 @@ def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> N
     browser.get(f"{address}sweep/sweep?exchange=kl")
     divergence = ["0.25", "0.5", "0.75", "1", "0.4167", "1.5"]  # member 4 draws three times as much of its own
     wait("the map of the KL", lambda: browser.execute_script(shown) == ["member 4", divergence])
+    titled = "return document.querySelector('#exchange-course .js-plotly-plot')._fullLayout.yaxis.title.text"
     browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
-    wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
+    wait("the course of member 4", lambda: np.allclose(browser.execute_script(course)[3:5], [1 / 2, 1 / 6]))
+    assert browser.execute_script(titled) == "accepted share of the steps drawn"
+    browser.get(f"{address}sweep/sweep?reader=4")
+    wait("its shares", lambda: np.allclose(browser.execute_script(course)[4], 3 / 8))
 
 
 def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -> None:

@@ -88,11 +88,16 @@ def test_nobody_waits_for_a_member_that_a_resumed_population_finds_at_its_end():
     assert not any(rest.held)
 
 
-def test_the_replay_that_a_member_at_its_end_keeps_for_the_others_is_saved_on():
+def test_a_replay_of_all_is_saved_after_the_members_that_train():
     done, rest = Member(0, 100, 100, interval_s=0.0), Member(1, 0, 100, interval_s=0.0)
     saved = []
-    FreeSchedule([done, rest], lambda: False, lambda supervisor, snapshot: saved.append(supervisor.number)).run()
-    assert saved[:4] == [1, 0, 1, 0]
+    FreeSchedule(
+        [done, rest],
+        lambda: False,
+        lambda supervisor, snapshot: saved.append(supervisor.number),
+        save_replay=lambda supervisors: saved.append([each.number for each in supervisors]),
+    ).run()
+    assert saved[:4] == [1, [1], 1, [1]]
 
 
 def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_lost():

@@ -43,9 +43,10 @@ class Port:
         self.accounts = {key[1]: number for key, number in state["marks"]}, [each["received"] for each in ledgers]
 
 
-def loaded(checkpoints, num_shards=1):
+def loaded(checkpoints, num_shards=1, shared=()):
     ports = [Port() for _ in range(num_shards)]
-    SavedReplay([(member(number), checkpoint) for number, checkpoint in checkpoints.items()]).load_into(ports)
+    members = [(member(number), checkpoint) for number, checkpoint in checkpoints.items()]
+    SavedReplay(members, shared).load_into(ports)
     return ports
 
 
@@ -90,6 +91,20 @@ def test_content_that_is_as_new_as_every_checkpoint_stays_as_it_is():
     content = [account(9, {0: 5, 2: 4})]
     (port,) = loaded({0: saved([], content), 1: saved([account(9, {0: 5, 2: 4})])})
     assert (port.content, port.accounts) == (content[0], None)
+
+
+def test_what_the_sweep_saved_after_its_members_is_newer_than_their_accounts():
+    """Member 0 makes its unrolls after 5 again; those of members without a checkpoint keep their marks."""
+    shared = [account(12, {0: 6, 2: 4})]
+    (port,) = loaded({0: saved([account(9, {0: 5, 2: 4})]), 1: None}, shared=shared)
+    assert (port.content, port.accounts) == (shared[0], ({0: 5, 2: 4}, [12]))
+
+
+@pytest.mark.parametrize("received", [9, 15])
+def test_of_two_contents_the_newer_one_is_taken(received):
+    shared, own = [account(12, {0: 6})], [account(received, {0: 5})]
+    (port,) = loaded({0: saved([], own)}, shared=shared)
+    assert port.content == (own if received > 12 else shared)[0]
 
 
 def test_content_older_than_a_checkpoint_gets_the_newer_accounts():

@@ -254,7 +254,6 @@ def test_a_record_gives_the_sweep_back():
         (["--space", "algorithm.c-clip=uniform(1.5,3)", "--sample", "9"], "algorithm.c-clip: must be at most"),
         (["--grid", RATES, "--concurrent", "-1"], "concurrent: must be in [0, 4096], got -1"),
         (["--grid", RATES, "--concurrent", "1", "--pbt"], "concurrent: members that wait cannot be compared"),
-        (["--grid", RATES, "--concurrent", "1", "--checkpoint-replay"], "concurrent: a shared replay is saved with"),
         (["--grid", RATES, "--stepz", "5"], "stepz: unknown key; did you mean steps?"),
         (["--grid", RATES, "--sedes", "5"], "sedes: unknown key; did you mean"),
         (["--grid", RATES, "--seeds", "0"], "seeds: must be in [1, 4096], got 0"),

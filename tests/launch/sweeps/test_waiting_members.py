@@ -117,8 +117,9 @@ def test_a_sweep_goes_on_with_done_running_and_waiting_members(tmp_path, monkeyp
     assert min(member.result.env_steps for member in result.members) >= num_steps
 
 
-def test_a_sweep_with_turns_goes_on_as_if_it_had_not_been_interrupted(tmp_path, monkeypatch):
-    values = {"share_replay": False, "checkpoint_replay": True}
+@pytest.mark.parametrize("share_replay", [True, False])
+def test_a_sweep_with_turns_goes_on_as_if_it_had_not_been_interrupted(tmp_path, monkeypatch, share_replay):
+    values = {"share_replay": share_replay, "checkpoint_replay": True}
     whole = sweep(small(tmp_path / "whole", **values))
     stopped(small(tmp_path / "parts", **values), monkeypatch, member=1, env_steps=200)
     again = sweep(small(tmp_path / "parts", **values, resume=True))
