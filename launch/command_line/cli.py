@@ -43,6 +43,7 @@ usage: laser COMMAND ...
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
   laser replay export RUN_DIR minari:NAME                                           a saved replay as a log of episodes
+  laser replay draw RUN_DIR FILE.npz [--items N] [--uniform]                        what its sampler draws, as arrays
   laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
   laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
@@ -314,7 +315,9 @@ def _export(arguments: list[str]) -> int:
 def _replay(arguments: list[str]) -> int:
     from launch.logs.options import ReplayOptions
 
-    usage = "laser replay export RUN_DIR minari:NAMESPACE/NAME-vN"
+    if "draw" in arguments[:1]:
+        return _replay_draw(arguments)
+    usage = "laser replay export RUN_DIR minari:NAMESPACE/NAME-vN, or laser replay draw RUN_DIR FILE.npz"
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _options_help(usage, ReplayOptions())
     (what, run_dir, name), options = _parse_options(arguments, ReplayOptions(), ("export", "run-dir", "name"))
@@ -328,6 +331,22 @@ def _replay(arguments: list[str]) -> int:
     elif not options.quiet:
         numbers = f"{result.episodes:,} episodes, {result.env_steps:,} env steps, mean return {result.mean_return:,.1f}"
         print(f"{result.name}: {numbers}")
+    return 0
+
+
+def _replay_draw(arguments: list[str]) -> int:
+    from launch.logs.options import DrawOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser replay draw RUN_DIR FILE.npz", DrawOptions())
+    (_, run_dir, file), options = _parse_options(arguments, DrawOptions(), ("draw", "run-dir", "file"))
+    from launch.logs.draw import draw_replay
+
+    result = draw_replay(Path(run_dir), Path(file), options)
+    if options.json:
+        print_json(result)
+    elif not options.quiet:
+        print(f"{result.file}: {result.items} {result.view}, drawn by {result.sampler} from {result.num_stored:,}")
     return 0
 
 
