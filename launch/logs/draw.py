@@ -89,7 +89,7 @@ def draw_replay(run_dir: Path, file: Path, options: DrawOptions) -> DrawnItems:
         raise ConfigError([Problem("uniform", f"is for agents that draw single steps, and this one draws {view}")])
     # Without its rate limit: nothing is inserted any more that draws would have to wait for.
     settings = dataclasses.replace(member_settings(config, algorithm), rate=RateLimit())
-    spec = UnrollSpec(config.unroll_length, environment, algorithm.behaviour, algorithm.core_state)
+    spec = UnrollSpec(config.unroll_length, environment, algorithm.behaviour, dict(algorithm.core_state))
     shards = []
     for number, state in enumerate(states):
         # Each takes its share of the capacity, as when it was saved.
