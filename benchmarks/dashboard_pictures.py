@@ -109,7 +109,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     shoot(driver, "sweep", 2400)
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-settings')}")
-    chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0)
+    chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0, 240.0)
     shoot(driver, "settings", 2450)
 
     driver.get(f"{address}watch?key={key_of_path(root / 'cartpole-seed0')}")

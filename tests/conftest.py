@@ -129,3 +129,14 @@ def missing_for(path, test=""):
         if (path == needing or path.startswith(f"{needing}/")) and (not text or text in test):
             needed.update(modules)
     return sorted(needed & absent)
+
+
+@pytest.fixture(autouse=True)
+def _accounts_balance(request):
+    """Every run that a test leaves in its `tmp_path` has accounts whose two sides are equal, however it ended."""
+    from balances import imbalances_in
+
+    place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    yield
+    for path in () if place is None else place.rglob("metrics.db"):
+        assert not imbalances_in(path), f"{path}: {imbalances_in(path)}"

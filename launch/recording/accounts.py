@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from laser.replay_stats import ReplayStats
+from laser.replay_stats import MemberStats, ReplayStats, add_stats
+from replay_server.serving.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,19 @@ class Accounts:
             else:
                 self._keep(index, part)
 
+    def give_up(self, index: int) -> None:
+        """Count a shard that has ended for good: all that it held has died."""
+        if index in self._shards:
+            self._shards[index] = ended_for_good(self._shards[index])
+        self._lost_shards.add(index)
+
+    def complete(self, stats: ReplayStats) -> ReplayStats:
+        """Return the replay's statistics with its lost shards as they were last seen."""
+        parts = [self._shards.get(index) if part is None else part for index, part in enumerate(stats.parts)]
+        if not stats.shards or parts == list(stats.shards):
+            return stats
+        return replace(add_stats(parts, stats.online_pooled), shards=stats.shards)
+
     @property
     def has_lost_shards(self) -> bool:
         """Whether a shard has died."""
@@ -120,3 +134,23 @@ class Accounts:
             for (run, actor, incarnation), count in arrived.items()
             if (run, actor) == (ended.run, ended.actor) and incarnation in ended.incarnations
         )
+
+
+def ended_for_good(shard: ReplayStats) -> ReplayStats:
+    """Return the statistics of a shard that has ended: its counts, and what it held as died."""
+    ledger = Ledger()
+    ledger.succeed(shard.ledger, shard.waiting_unrolls, 0, is_restored=False)
+    return ReplayStats(
+        ledger=ledger.counts(),
+        imbalances=shard.imbalances,
+        arrived=shard.arrived,
+        members={number: _without_queue(member) for number, member in shard.members.items()},
+        life=shard.life,
+    )
+
+
+def _without_queue(member: MemberStats) -> MemberStats:
+    dropped = Counter(member.online_dropped)
+    if member.online_queued:
+        dropped["shard_died"] += member.online_queued
+    return replace(member, online_queued=0, online_dropped=dropped, limiter_difference=0.0)

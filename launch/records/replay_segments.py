@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from laser.ports import PortClosedError
 from launch.records.forms import check_form
 from launch.records.saved_state import put_arrays_back
 from learner.checkpoint import Checkpoint, list_checkpoints
@@ -44,16 +45,26 @@ class ReplaySegments:
     def save(self, shards: Sequence[Any]) -> list[dict[str, Any]]:
         """Write what has been inserted since the last time; return the shards' states with the names of the files.
 
+        A shard that has ended for good keeps the state that was saved of it last.
+
         Args:
             shards: ports to the shards (see `launch.runtimes.runtime.ShardPort`).
 
         Raises:
             OSError: a file cannot be written.
+            PortClosedError: a shard has ended for good, and nothing was saved of it.
         """
         states = []
         for number, shard in enumerate(shards):
             writer = self._writer(number)
-            states.append(writer.add(*shard.partial_state(writer.known, writer.life)))
+            try:
+                state, contents = shard.partial_state(writer.known, writer.life)
+            except PortClosedError:
+                if writer.newest is None:
+                    raise
+                states.append(writer.newest)
+            else:
+                states.append(writer.add(state, contents))
         return states
 
     def remove_unused(self) -> None:

@@ -125,6 +125,10 @@ class LocalRuntime:
         """Return that any number of members has room: this machine's plan decides."""
         return math.inf
 
+    def crowded(self) -> list[str]:
+        """Return no actor: no nodes come and go."""
+        return []
+
     def release(
         self, workers: Sequence[Worker[Any]], parameters: ParameterPort, shards: Sequence[ShardPort]
     ) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -107,6 +108,16 @@ class Placement:
         else:
             return Seat(self._ours.id)
         return self._seats[name]
+
+    def crowded(self, nodes: Sequence[Node]) -> list[str]:
+        """Return the actors without a CPU of their own, at most as many as now have a free one on these nodes.
+
+        Args:
+            nodes: the nodes that are alive now and may be used.
+        """
+        num_free = sum(max(0, math.floor(self._free_cpus(node))) for node in nodes)
+        actors = (name for name, seat in self._seats.items() if name.startswith("actor/") and not seat.num_cpus)
+        return list(itertools.islice(actors, num_free))
 
     def release(self, name: str) -> None:
         """Give up the seat of a worker, if it has one."""

@@ -70,6 +70,17 @@ class Cluster:
 
         A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
         """
+        return room_for(self._usable_nodes(), self._needs)
+
+    def crowded(self) -> list[str]:
+        """Return the actors that share a CPU since a node was lost, as many as could have one of their own by now.
+
+        It never waits; a node that joined counts as it does for `room`.
+        """
+        return self._placement.crowded(self._usable_nodes())
+
+    def _usable_nodes(self) -> list[Node]:
+        """Return the living nodes whose software is known to be ours, and ask those that joined."""
         nodes = _living_nodes(self._reserved)
         for node in nodes:
             if node.id in self._fits:
@@ -83,7 +94,7 @@ class Cluster:
                 wrong = list(find_differences(_facts_here(), {node.host: _answered(asked)}))
                 self._fits[node.id] = not wrong
                 self.notes += [f"{node.host} joined and is not used: {item.wrong}; {item.remedy}" for item in wrong]
-        return room_for([node for node in nodes if self._fits.get(node.id)], self._needs)
+        return [node for node in nodes if self._fits.get(node.id)]
 
     def check(self) -> None:
         """Do nothing: Ray's own processes are the cluster's."""

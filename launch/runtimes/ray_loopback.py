@@ -73,6 +73,10 @@ class OwnRay:
         """Return that any number of members has room: nothing is reserved."""
         return math.inf
 
+    def crowded(self) -> list[str]:
+        """Return no actor: nothing is reserved."""
+        return []
+
     def check(self) -> None:
         """Raise `RuntimeFailedError` if one of Ray's own processes has ended.
 

@@ -112,6 +112,10 @@ class RayRuntime:
         """Return the number of members for which the cluster has room; of its own Ray, any number."""
         return self._places.room()
 
+    def crowded(self) -> list[str]:
+        """Return the actors without a CPU of their own that could have one on another node by now."""
+        return self._places.crowded()
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place each shard in a process of its own."""
         places = self._places.shards(len(factories))

@@ -146,6 +146,9 @@ class Runtime(Protocol):
     def room(self) -> float:
         """Return the number of members for which there is room now; inf where no nodes come and go. Never waits."""
 
+    def crowded(self) -> list[str]:
+        """Return the names of actors that would have more room if they were replaced now. Never waits."""
+
     def shards(self, factories: list[Callable[[], Any]], outlasts_death: bool = False) -> list[ShardPort]:
         """Place the shards of the replay and return a port to each.
 

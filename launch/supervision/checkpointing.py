@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ def save_member(
     topology: Topology,
     recorder: Recorder,
     snapshot: Snapshot,
+    accounts: Callable[[], list[dict[str, Any]]],
     with_actors: bool = True,
     with_replay: bool = True,
 ) -> Path:
@@ -53,6 +54,7 @@ def save_member(
         topology: the member's components.
         recorder: the member's recorder.
         snapshot: the member's state now.
+        accounts: returns the accounts of the replay's shards (see `launch.supervision.replay_watch`).
         with_actors: False after a failure, since an actor may hang or be broken.
         with_replay: False if the replay is saved elsewhere (see `launch.supervision.shared_replay`).
 
@@ -74,7 +76,7 @@ def save_member(
         "actors": actors,
         "replay": _save_replay(run, topology) if saves_replay else [],
         "statistics": statistics_to_json(statistics),
-        "accounts": [port.accounts() for port in topology.shards],
+        "accounts": accounts(),
     }
     arrays: dict[str, np.ndarray] = {}
     recorder.flush()  # reports from before the checkpoint are written now, and not again after a resumption

@@ -39,7 +39,8 @@ def save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor, with
 
     def save() -> None:
         snapshot, topology = supervisor.recorder.snapshot(), supervisor.topology
-        save_member(run, topology, supervisor.recorder, snapshot, with_actors=False, with_replay=with_replay)
+        accounts = supervisor.parts.replay.accounts
+        save_member(run, topology, supervisor.recorder, snapshot, accounts, with_actors=False, with_replay=with_replay)
 
     try_to_save(run, save)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 from laser.ports import PortAwayError, PortClosedError, Report
@@ -53,7 +53,7 @@ class Parts:
         self._budgets = Budgets(topology.config, recorder)
         self._restarts: defaultdict[str, float] = defaultdict(float)
         self.recovery = LearnerRecovery(topology, recorder, newest, say)
-        self.replay = ReplayWatch(topology, recorder, self._budgets, newest_replay or newest, self._note_lost)
+        self.replay = ReplayWatch(topology, recorder, self._budgets, newest_replay or newest, self._note_lost, say)
         self._store = RestartWatch(
             "the parameter store",
             topology.parameters.newest_version,
@@ -125,9 +125,16 @@ class Parts:
         self.replace(worker, "hung")
         return True
 
+    def move(self, names: Collection[str]) -> None:
+        """Replace one of the actors with these names, so that it finds a better place; others act meanwhile."""
+        actor = next((each for each in self._topology.actors if each.name in names), None)
+        if actor is not None and actor.failure() is None and not self._topology.config.takes_turns:
+            self._say(f"{actor.name} moves to a node that has a CPU for it")
+            self.replace(actor, "moved")
+
     def replace(self, worker: Worker[Any], why: str) -> None:
         """Replace an actor or the evaluator."""
-        self._end_account(worker)
+        self._end_account(worker, "moved" if why == "moved" else "died")
         worker.replace()
         if worker in self._topology.actors:
             self._topology.statistics.give(worker)
@@ -161,9 +168,9 @@ class Parts:
             self.look_at_served()
             time.sleep(_NOTICE_INTERVAL_S)
 
-    def _end_account(self, worker: Worker[Any]) -> None:
+    def _end_account(self, worker: Worker[Any], reason: str = "died") -> None:
         if worker in self._topology.actors:
-            self.replay.end(worker, "died")
+            self.replay.end(worker, reason)
 
     def _store_begun(self) -> None:
         self._note_lost("store_died", "the parameter store died: another one gets the parameters from the learner")

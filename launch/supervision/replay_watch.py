@@ -10,15 +10,17 @@ from typing import Any
 
 from laser.ports import PortClosedError, Report, wait
 from laser.replay_stats import ReplayStats
-from launch.recording.accounts import Accounts, Ended
+from launch.recording.accounts import Accounts, Ended, ended_for_good
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
 from launch.records.replay_segments import SavedShards
-from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.runtimes.runtime import ShardPort, Worker, WorkerDiedError
 from launch.supervision.budgets import Budgets
 from launch.supervision.restart_watch import RestartWatch
 from launch.supervision.settling import settle
 from launch.topology import Topology
+from replay_server.serving.high_water_marks import HighWaterMarks
+from replay_server.serving.ledger import Ledger
 
 _CALL_DEADLINE_S = 120.0
 _LOOK_INTERVAL_S = 2.0
@@ -36,6 +38,7 @@ class ReplayWatch:
         budgets: how often a shard may die.
         newest: reads the newest checkpoint that may hold the replay; None if there is none.
         lost: called for each shard that began again, with a reason and a line for the user.
+        say: receives a line about each shard that has ended for good, for the user.
     """
 
     def __init__(
@@ -45,8 +48,10 @@ class ReplayWatch:
         budgets: Budgets,
         newest: Callable[[], SavedShards | None],
         lost: Callable[[str, str], None],
+        say: Callable[[str], None],
     ):
         self._topology, self._recorder, self._newest, self._lost = topology, recorder, newest, lost
+        self._say = say
         self._accounts = Accounts()
         self._ended: set[tuple[int, int]] = set()
         self._budgets = budgets
@@ -54,14 +59,14 @@ class ReplayWatch:
         self._look: Future[ReplayStats] | None = None
         self._looked_at = 0.0
         self._from: dict[int, str] = {}  # the source of each shard that begins again
-        self._watches: list[RestartWatch] = []
+        self._watches: dict[int, RestartWatch] = {}
         if topology.owns_replay:
             self.watch_shards()
 
     def watch_shards(self) -> None:
         """Let shards that die begin again from now on, each time `watch` is called."""
-        self._watches = [
-            RestartWatch(
+        self._watches = {
+            index: RestartWatch(
                 f"shard {index} of the replay",
                 shard.presence,
                 partial(self._begin_again, index),
@@ -70,7 +75,7 @@ class ReplayWatch:
             )
             for index, shard in enumerate(self._topology.shards)
             if self._topology.config.outlasts_deaths
-        ]
+        }
 
     def watch(self) -> None:
         """Let shards that died begin again; learners do without one that ended for good, with its node.
@@ -78,13 +83,15 @@ class ReplayWatch:
         Raises:
             PortError: a shard died too often, or the last one has ended for good.
         """
-        for watch in list(self._watches):
+        for index, watch in list(self._watches.items()):
             try:
                 watch.look()
             except PortClosedError as error:
                 if isinstance(error, WorkerDiedError) or len(self._watches) == 1:
                     raise
-                self._watches.remove(watch)
+                del self._watches[index]
+                self._accounts.give_up(index)
+                self._say(f"{error}; learners draw from the other shards, and what it held is lost")
 
     def ask(self) -> None:
         """Read the replay's statistics every few seconds, without waiting for them."""
@@ -98,7 +105,8 @@ class ReplayWatch:
     def look_at(self, stats: ReplayStats) -> None:
         """Report the replay's statistics, and keep them for the time when a shard is lost."""
         self._accounts.look(stats)
-        self._recorder.report(Report("replay", gauges=self._gauges.gauges(stats, time.monotonic())))
+        whole = self._accounts.complete(stats)
+        self._recorder.report(Report("replay", gauges=self._gauges.gauges(whole, time.monotonic())))
 
     def look_now(self) -> None:
         """Read the replay's statistics and wait for them."""
@@ -106,6 +114,21 @@ class ReplayWatch:
             self.look_at(wait(self._topology.replay.stats(), _CALL_DEADLINE_S, "the replay's statistics"))
         except PortClosedError:
             self._accounts.lose_all_shards()
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Return the accounts of all shards for a checkpoint; of one that has ended for good, as it was last seen."""
+        return [self._accounts_of_shard(index, shard) for index, shard in enumerate(self._topology.shards)]
+
+    def _accounts_of_shard(self, index: int, shard: ShardPort) -> dict[str, Any]:
+        try:
+            return shard.accounts()
+        except PortClosedError:
+            seen = self._accounts.last_seen(index)
+            if seen is None:
+                raise
+            # Its streams have ended with it: its actors have begun others.
+            ledger = Ledger(**vars(ended_for_good(seen).ledger))
+            return {"streams": HighWaterMarks().state_dict(), "ledger": ledger.state_dict()}
 
     def end(self, actor: Worker[Any], reason: str) -> None:
         """Open the account of an actor that makes no more unrolls, if it is not open yet."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -119,6 +120,10 @@ def run_session(
         return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
 
+# Seconds between two looks whether actors that share a CPU could have one of their own; one of each member moves.
+_MOVE_INTERVAL_S = 10.0
+
+
 class _Session:
     """The files, components and members of a session. Used from one thread.
 
@@ -154,6 +159,7 @@ class _Session:
         self._logged: set[RunDirectory] = set()
         self._num_places = plan.num_at_begin
         self._num_said = 0  # notes of the runtime
+        self._moved_at = time.monotonic()
 
     def begin(self, further: Sequence[Path]) -> list[MemberSupervisor]:
         """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
@@ -308,7 +314,7 @@ class _Session:
             self._places.hold(supervisor.number, run, files)
         evolution = make_evolution(supervisors) if make_evolution is not None else None
         self._caller = make_caller(self._recorders[0]) if make_caller is not None else None
-        schedule = make_schedule(
+        self._schedule = schedule = make_schedule(
             [supervisor.topology.config for supervisor in supervisors],
             supervisors,
             lambda: self._stop.requested or (self._caller is not None and self._caller.is_stopping),
@@ -343,12 +349,16 @@ class _Session:
         self._save_replay(supervisors[0].topology.shards, schedule.supervisors)
         return self._end()
 
-    def _room(self) -> int:
-        """Return the number of members that may train at once, and say when it has changed."""
-        room = int(min(self._plan.num_at_once, max(1, self._runtime.room())))
+    def _say_notes(self) -> None:
+        """Say what the runtime has noted since the last time, such as a node that joined and is not used."""
         notes = self._runtime.notes[self._num_said :]
         self._num_said += len(notes)
         self._say([f"warning: {note}" for note in notes])
+
+    def _room(self) -> int:
+        """Return the number of members that may train at once, and say when it has changed."""
+        room = int(min(self._plan.num_at_once, max(1, self._runtime.room())))
+        self._say_notes()
         if room != self._num_places:
             more = "more" if room > self._num_places else "fewer"
             members = f"{room} member" + ("" if room == 1 else "s")
@@ -358,6 +368,12 @@ class _Session:
 
     def _look(self) -> None:
         self._runtime.check()
+        if time.monotonic() - self._moved_at > _MOVE_INTERVAL_S:
+            self._moved_at = time.monotonic()
+            names = self._runtime.crowded()
+            self._say_notes()
+            for supervisor in self._schedule.running:
+                supervisor.parts.move(names)
         if self._caller is not None:
             self._caller.look()
 
@@ -380,7 +396,8 @@ class _Session:
         run = self._run_of(supervisor)
         check_in_place([run])
         has_own = self._shared is None
-        path = save_member(run, supervisor.topology, supervisor.recorder, snapshot, with_replay=has_own)
+        topology, accounts = supervisor.topology, supervisor.parts.replay.accounts
+        path = save_member(run, topology, supervisor.recorder, snapshot, accounts, with_replay=has_own)
         if has_own:
             supervisor.account_for_saved_replay()
         if self._caller is not None:

@@ -97,6 +97,8 @@ class SegmentWriter:
     def __init__(self, root: Path, shard: int):
         self._root, self._shard = root, shard
         self.life = 0
+        self.newest: dict[str, Any] | None = None
+        """The state that was saved last; None: none yet."""
         self._segments: list[Segment] = []
         self._live: dict[str, int] = {}
 
@@ -110,6 +112,7 @@ class SegmentWriter:
 
     def begin_from(self, state: dict[str, Any]) -> None:
         """Go on from a saved state that the shard was restored from, whose segments are there."""
+        self.newest = {name: value for name, value in state.items() if name != "contents"}
         self._segments = segments_of(state)
         self.life = 0  # of a new shard
 
@@ -136,7 +139,8 @@ class SegmentWriter:
         positions = pages["positions"][pages["used"]]
         self._live = {each.name: int(((positions >= each.start) & (positions < each.stop)).sum()) for each in kept}
         self._segments = [each for each in kept if self._live[each.name]]
-        return {**state, "segments": [asdict(each) for each in self._segments]}
+        self.newest = {**state, "segments": [asdict(each) for each in self._segments]}
+        return self.newest
 
     def _written(self, contents: Contents) -> list[Segment]:
         return [write_segment(self._root, self._shard, contents)] if len(contents) else []

@@ -229,9 +229,13 @@ def test_a_node_that_joins_and_does_not_answer_is_given_up_at_its_deadline(monke
     assert [cluster.room(), cluster.room()] == [2, 2]
     (note,) = cluster.notes
     assert note.startswith("b joined and is not used: node b cannot run LASER: it did not answer")
+    cluster._placement = Placement(nodes[:1], Needs(2, 5))
+    seats = [cluster._placement.worker(f"actor/{number}", nodes[:1]) for number in range(5)]
+    assert seats[4].num_cpus == 0
     nodes.append(Node("good", "c", num_cpus=4))
     answers["good"] = ray_cluster._facts_here()
-    assert [cluster.room(), cluster.room()] == [2, 4]
+    assert [cluster.crowded(), cluster.crowded()] == [[], ["actor/4"]]  # once the node has said what it runs
+    assert cluster.room() == 4
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ class Run:
             self.said.append(line)
 
     def save(self, supervisor, snapshot):
-        save_member(self.directory, self.topology, self.recorder, snapshot)
+        save_member(self.directory, self.topology, self.recorder, snapshot, supervisor.parts.replay.accounts)
 
     def _train(self):
         try:

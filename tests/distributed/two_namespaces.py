@@ -174,7 +174,7 @@ def titled(name, title):
 def cut_the_cable(seconds, folder, address, environment, start_second):
     """Train, pull the cable for so many seconds, plug it in again, and check what became of the run."""
     training, cable = Training(folder, address, environment), Cable()
-    deadline = time.monotonic() + START_DEADLINE_S
+    deadline = time.monotonic() + 3 * START_DEADLINE_S
     while not training.updates():
         if training.process.poll() is not None or time.monotonic() > deadline:
             raise SystemExit(f"the run made no updates:\n{training.words.read_text()[-3000:]}")

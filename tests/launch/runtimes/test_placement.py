@@ -146,3 +146,17 @@ def test_the_seat_of_a_worker_that_has_ended_is_free_again():
     for name in ("learner/0", "actor/0", "evaluator/0"):
         placement.release(name)
     assert [placement.worker(name) for name in ("learner/1", "actor/1")] == first == [Seat("a", 1.0)] * 2
+
+
+def test_actors_without_a_cpu_of_their_own_move_as_far_as_there_is_room():
+    placement, seats = place([OURS, OTHER], 7)
+    lost = [name for name, seat in seats.items() if seat.node == "b"]
+    for name in lost:  # to what is left: no CPU is free there
+        assert placement.worker(name, [OURS]) == Seat("a", 0.0)
+    assert placement.crowded([OURS]) == []
+    small = Node("b", "10.0.0.2", 2)
+    assert placement.crowded([OURS, small]) == lost[:2]
+    assert placement.worker(lost[0], [OURS, small]) == Seat("b", 1.0)
+    assert placement.crowded([OURS, small]) == [lost[1]]
+    assert placement.worker(lost[1], [OURS, small]) == Seat("b", 1.0)
+    assert placement.crowded([OURS, small]) == []

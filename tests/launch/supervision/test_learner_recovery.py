@@ -61,7 +61,8 @@ class Member:
         recorder.begin()
 
     def save(self, *_):
-        return save_member(self.run, self.topology, self.recorder, self.recorder.snapshot())
+        accounts = self.supervisor.parts.replay.accounts
+        return save_member(self.run, self.topology, self.recorder, self.recorder.snapshot(), accounts)
 
     def kill(self, monkeypatch):
         """End the learner as the end of its process would; return it as it was."""

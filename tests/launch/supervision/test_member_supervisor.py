@@ -63,6 +63,23 @@ def test_an_evaluator_that_died_is_replaced_and_evaluates_on(supervisor, monkeyp
     assert supervisor.recorder.snapshot().counters["restarts/died"] == 1
 
 
+def test_one_of_the_actors_that_have_a_better_place_moves_at_a_time(supervisor):
+    topology = supervisor.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    names = [actor.name for actor in topology.actors]
+    supervisor.parts.move([])
+    supervisor.parts.move(["actor/99"])
+    assert [actor.incarnation for actor in topology.actors] == [0, 0]
+    supervisor.parts.move(names[1:])
+    assert [actor.incarnation for actor in topology.actors] == [0, 1]
+    supervisor.parts.move(names)
+    assert [actor.incarnation for actor in topology.actors] == [1, 1]
+    supervisor.parts.replay.report()
+    counters = supervisor.recorder.snapshot().counters
+    assert counters["restarts/moved"] == 2
+    assert {"unrolls_lost/moved", "dropped_rows_at_most/moved"} <= counters.keys()  # nothing died
+
+
 @pytest.mark.parametrize("is_held", [False, True])
 def test_an_actor_that_died_acts_again_unless_it_is_held(supervisor, monkeypatch, is_held):
     topology = supervisor.topology

@@ -10,7 +10,7 @@ import pytest
 
 from laser.futures import done, failed
 from laser.ports import PortAwayError, PortClosedError
-from laser.replay_stats import LedgerCounts, MemberStats, ReplayStats
+from laser.replay_stats import LedgerCounts, MemberStats, ReplayStats, add_stats
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
@@ -26,6 +26,11 @@ class FakeShard:
     def __init__(self):
         self.error: Exception | None = None
         self.begun: list[tuple[object, object]] = []
+
+    def accounts(self) -> dict:
+        if self.error is not None:
+            raise self.error
+        return {"streams": {}, "ledger": {"inserted": 7}}
 
     def presence(self) -> Future:
         return done((1, "", 0)) if self.error is None else failed(self.error)
@@ -45,14 +50,15 @@ class Watched:
 
     def __init__(self, saved=None):
         changes = {"runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "checkpoint_replay": saved is not None}
-        self.shards, self.lost = [FakeShard(), FakeShard()], []
+        self.shards, self.lost, self.said = [FakeShard(), FakeShard()], [], []
         plan = plan_member(load_preset("cartpole", changes))
         topology = SimpleNamespace(
             shards=self.shards, member=plan, config=plan.config, owns_replay=True, actors=[], replay=None
         )
-        recorder = Recorder(in_turns=True)
+        self.recorder = recorder = Recorder(in_turns=True)
         self.budgets = Budgets(plan.config, recorder)
-        self.watch = ReplayWatch(topology, recorder, self.budgets, lambda: saved, lambda *what: self.lost.append(what))
+        newest, lost = lambda: saved, lambda *what: self.lost.append(what)
+        self.watch = ReplayWatch(topology, recorder, self.budgets, newest, lost, self.said.append)
 
     def look(self):
         for _ in range(6):
@@ -130,3 +136,41 @@ def test_the_run_does_without_a_shard_that_ended_with_its_node_but_not_without_t
     watched.shards[1].error = PortClosedError("shard 1 of the replay did not start: its node has ended")
     with pytest.raises(PortClosedError, match="its node has ended"):
         watched.look()
+
+
+def test_the_accounts_hold_without_a_shard_that_ended_with_its_node():
+    watched = Watched()
+    ledger = LedgerCounts(received=30, inserted=26, removed=6, not_saved=4)  # 16 are stored, 4 wait
+    first = ReplayStats(
+        ledger, {"inserted": 0}, {(1, 0, 0): 26}, 16, waiting_unrolls=4, members={0: MemberStats(9, 5, 4)}
+    )
+    other = seen(100)
+    watched.watch.look_at(add_stats([first, other], 0))
+    watched.watch.look_at(add_stats([None, other], 0))  # away, as far as anybody knows
+    gauges = watched.recorder.snapshot().gauges
+    assert (gauges["ledger/inserted"], gauges["ledger/stored"], gauges["ledger/died"]) == (126, 16, 0)
+    watched.shards[0].error = PortClosedError("shard 0 of the replay did not start: its node has ended")
+    watched.look()
+    (line,) = watched.said
+    assert line.startswith(
+        "shard 0 of the replay did not start: its node has ended; learners draw from the other shards"
+    )
+    watched.watch.look_at(add_stats([None, other], 0))
+    gauges = watched.recorder.snapshot().gauges
+    assert (gauges["ledger/inserted"], gauges["ledger/stored"], gauges["ledger/died"]) == (126, 0, 16)
+    assert (gauges["ledger/received"], gauges["ledger/waiting"]) == (126, 0)
+    assert gauges["ledger/online/dropped/shard_died"] == 4
+    watched.watch._report()
+    assert watched.recorder.snapshot().counters["unrolls_lost/shard"] == 16
+    gone, here = watched.watch.accounts()  # for a checkpoint
+    assert here["ledger"] == {"inserted": 7}
+    kept = {name: gone["ledger"][name] for name in ("received", "inserted", "removed", "not_saved", "died")}
+    assert kept == {"received": 26, "inserted": 26, "removed": 6, "not_saved": 4, "died": 16}
+    assert gone["streams"] == {"marks": [], "incarnations": []}
+
+
+def test_a_shard_that_was_never_seen_has_no_accounts():
+    watched = Watched()
+    watched.shards[0].error = PortClosedError("its node has ended")
+    with pytest.raises(PortClosedError):
+        watched.watch.accounts()

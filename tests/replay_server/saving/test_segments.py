@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from replay_helpers import Stream, join, make_spec, saved
 
-from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
+from laser.ports import ColumnSpec, ColumnWrites, PortClosedError, SampleRequest, wait
+from launch.records.replay_segments import ReplaySegments
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.saving.segments import BadSegmentError, SegmentWriter, remove_unused, segments_of, with_contents
@@ -146,3 +147,32 @@ def test_what_an_interrupted_write_left_is_removed(tmp_path):
     (tmp_path / "mine.txt").write_text("of the user")
     remove_unused(tmp_path, set())
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+class Ended:
+    """The port of a shard that has ended with its node."""
+
+    def partial_state(self, known, life):
+        raise PortClosedError("its node has ended")
+
+
+def test_a_shard_that_has_ended_for_good_keeps_what_was_saved_of_it_last(tmp_path):
+    shards = [make_shard(seed=1), make_shard(seed=2)]
+    for shard in shards:
+        fill(shard, make_streams(shard), 5)
+    segments = ReplaySegments(tmp_path / "replay", tmp_path / "checkpoints")
+    with pytest.raises(PortClosedError):
+        segments.save([Ended(), shards[1]])  # nothing was saved of it
+    segments.save(shards)
+    fill(shards[1], make_streams(shards[1]), 5)
+    first, second = map(saved, segments.save([Ended(), shards[1]]))
+    segments.remove_unused()
+    for state, shard in ((first, shards[0]), (second, shards[1])):
+        other = make_shard()
+        other.load_state_dict(with_contents(state, tmp_path / "replay"))
+        assert drawn(other) == drawn(shard)
+        other.close()
+    resumed = ReplaySegments(tmp_path / "replay", tmp_path / "checkpoints")
+    resumed.begin_from([with_contents(first, tmp_path / "replay"), second])
+    again = saved(resumed.save([Ended(), shards[1]])[0])
+    assert with_contents(again, tmp_path / "replay")["contents"].positions.tolist() == list(range(10))
