@@ -58,7 +58,7 @@ KEY_DTYPE = np.dtype([("shard", np.int32), ("page", np.int32), ("generation", np
 # The origin of a row, for items whose rows come from several unrolls; the fields are those of unroll headers.
 ORIGIN_DTYPE = np.dtype([("member", np.int32), ("task", np.int32), ("parameter_version", np.int64)])
 
-View = Literal["unrolls", "steps", "streams"]
+View = Literal["unrolls", "steps", "streams", "sequences"]
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ class SampleRequest:
         num_items: number of unrolls, steps or episode streams.
         table: "online" (each unroll once, only to its own member) or "replay".
         view: what an item is: "unrolls" (whole stored unrolls), "steps" (n-step windows folded into T=1 unrolls),
-            "streams" (the next T rows of an episode stream, which reads finished episodes from their first step).
+            "streams" (the next T rows of an episode stream, which reads finished episodes from their first step),
+            "sequences" (T rows in a row that begin at any stored step, across stored unrolls).
         n_step: n of the n-step view.
         discount: gamma with which the n-step view folds rewards.
         reward_clip: the n-step view clips each reward to +- this before it sums them.
@@ -167,7 +168,7 @@ class FrameWindows:
     """Image observations of items that are parts of unrolls: whole compressed unrolls, and the rows of each item.
 
     A shard never decodes. The receiver decodes each unroll once and cuts item i's R observations out of it: for "steps"
-    R = 2, the step and its bootstrap observation; for "streams" R = T + 1, all of its rows.
+    R = 2, the step and its bootstrap observation; for "streams" and "sequences" R = T + 1, all of its rows.
 
     Args:
         frames: compressed frames by image name, of U distinct unrolls as stored.
@@ -188,14 +189,17 @@ class Sample:
 
     Args:
         unrolls: the items. In the "steps" view T=1 and `rewards` are n-step sums, which go with `discounts`. Items of
-            episode streams have no `core_state`, which their learner holds; their headers are those of row 0.
-        keys: KEY_DTYPE [N], the first row of each item; [N, T], every row, for streams.
+            episode streams have no `core_state`, which their learner holds, and sequences have none, since no state is
+            stored amid an unroll; the headers of both are those of row 0.
+        keys: KEY_DTYPE [N], the first row of each item; [N, T], every row, for streams and sequences.
         probabilities: float64 [N], the probability of drawing each item, global over shards.
         num_stored: number of items that could be drawn, global over shards.
         columns: float32 [N, T] by column name, of the requesting member.
         discounts: float32 [N, 1] for the "steps" view (gamma^n, 0 after termination), None otherwise.
-        frame_windows: image observations of "steps" and "streams" (`unrolls.frames` is empty there), None otherwise.
-        origins: ORIGIN_DTYPE [N, T] for streams, whose rows have several origins; None where headers hold for all rows.
+        frame_windows: image observations of "steps", "streams" and "sequences" (`unrolls.frames` is empty there), None
+            otherwise.
+        origins: ORIGIN_DTYPE [N, T] for streams and sequences, whose rows have several origins; None where headers hold
+            for all rows.
         streams: int64 [N], index of the episode stream of each item; None for other views.
         statistics: sums over all stored steps, by name, which may be added over shards; only for members that count
             far-policy steps or request statistics (`replay_server.derived.derived_columns.Derived.statistics`).

@@ -72,6 +72,7 @@ class ItemCounts:
     unrolls: int = 0
     steps: int = 0
     streams: int = 0
+    sequences: int = 0
 
     def of(self, view: str) -> int:
         """Return the number of items of a view."""

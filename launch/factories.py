@@ -55,6 +55,7 @@ def make_learner(
         member.seed("learner"),
         member=member.number,
         prioritizer=make_prioritizer(member, device),
+        starts_at_steps=config.replay.sequence_starts == "step",
         prefetch=not config.takes_turns,
     )
 

@@ -62,6 +62,7 @@ class Learner:
         seed: of the initial weights and of the loss's random numbers.
         member: index of the agent in its sweep.
         prioritizer: computes the column values that the replay's sampler reads; None for a sampler that reads none.
+        starts_at_steps: replayed sequences begin at any stored step instead of at stored unrolls.
         prefetch: decode batches in a separate thread; without it each batch is requested when it is needed, which makes
             the order of all calls repeatable.
     """
@@ -78,6 +79,7 @@ class Learner:
         *,
         member: int = 0,
         prioritizer: Prioritizer | None = None,
+        starts_at_steps: bool = False,
         prefetch: bool = True,
     ):
         self.progress = 0.0
@@ -113,6 +115,7 @@ class Learner:
             discount=settings.discount,
             reward_clip=settings.step_reward_clip,
             batches_per_draw=config.batches_together(settings.view),
+            view="sequences" if starts_at_steps else "unrolls",
             replays=(
                 PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
                 if settings.replays_per_batch

@@ -15,6 +15,7 @@ from laser.networks.impala_resnet import ImpalaResNet
 from laser.networks.mlp import MLP
 from laser.networks.pixels import center_first_filters
 from laser.networks.settings import NetworkSettings, read_filters
+from laser.networks.word_lstm import WORD_STATE, WordLSTM
 from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
 
 _EMBEDDING_SIZE = 20
@@ -24,15 +25,15 @@ class ObservationEncoder(nn.Module):
     """Encode observations by name.
 
     Vectors are flattened, categories become one-hot, and arrays of categories (words) are embedded, with 20 features
-    per value; all are concatenated. Without frames, an MLP follows. With frames, every image has a torso of its own,
-    whose features are concatenated with the others. An action mask is left out.
+    per value, or read by an LSTM; all are concatenated. Without frames, an MLP follows. With frames, every image has a
+    torso of its own, whose features are concatenated with the others. An action mask is left out.
 
     Args:
         observations: specs by name; their order is the order of concatenation.
         config: settings of torso and MLP.
 
     Raises:
-        ValueError: the torso does not support such observations.
+        ValueError: the torso does not support such observations, or there are no words for an LSTM.
     """
 
     num_features: int
@@ -43,11 +44,18 @@ class ObservationEncoder(nn.Module):
         frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
         categories = {name: spec for name, spec in observations.items() if isinstance(spec, CategorySpec)}
         self._categories = {name: spec.num_values for name, spec in categories.items() if not spec.shape}
-        arrays = {name: spec.num_values for name, spec in categories.items() if spec.shape}
+        arrays = {name: spec for name, spec in categories.items() if spec.shape}
         self._embedded_names = list(arrays)
-        self.embeddings = nn.ModuleList(nn.Embedding(num_values, _EMBEDDING_SIZE) for num_values in arrays.values())
+        self._reads_words = config.words == "lstm"
+        if self._reads_words and not arrays:
+            raise ValueError("network.words: lstm reads arrays of categories, and there are none; use side_by_side")
+        reader = WordLSTM if self._reads_words else nn.Embedding
+        self.embeddings = nn.ModuleList(reader(spec.num_values, _EMBEDDING_SIZE) for spec in arrays.values())
         self._flat_names = [name for name in observations if name not in frames]
-        num_flat = sum(_width(observations[name]) for name in self._flat_names)
+        widths = {name: _width(observations[name]) for name in self._flat_names}
+        if self._reads_words:
+            widths |= dict.fromkeys(arrays, WORD_STATE)
+        num_flat = sum(widths.values())
         _check_torso(config, frames)
         # Indexed in the order of `_frame_names`: a ModuleDict would forbid names with a dot.
         self._frame_names = list(frames)
@@ -92,7 +100,8 @@ def describe_observations(observations: Mapping[str, ObservationSpec], config: N
             parts.append(f"{name} says which of {sum(spec.num_actions)} actions are allowed")
         elif isinstance(spec, CategorySpec):
             what = f"{math.prod(spec.shape)} values" if spec.shape else "one value"
-            parts.append(f"{name} is {what} of {spec.num_values}{mlp}")
+            read = " (lstm)" if spec.shape and config.words == "lstm" else mlp
+            parts.append(f"{name} is {what} of {spec.num_values}{read}")
         else:
             size = math.prod(spec.shape)
             parts.append(f"{name} is {size} number{'s' if size > 1 else ''}{mlp}")

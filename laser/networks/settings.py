@@ -50,6 +50,11 @@ class NetworkSettings:
     centered_filters: Annotated[
         bool, "start the first filters over frames with a sum of 0, so that an even background adds nothing"
     ] = False
+    words: Annotated[
+        Literal["side_by_side", "lstm"],
+        "arrays of categories, as the words of DeepMind Lab's instructions: their embeddings side by side, or an LSTM "
+        "that reads them up to the last one that is not 0",
+    ] = "side_by_side"
     separate_critic: Annotated[bool, "give the value function an MLP torso of its own"] = False
     initial_std: Annotated[float, Bounds(above=0.0), "standard deviation of a Gaussian policy at the start"] = 1.0
     core: Annotated[

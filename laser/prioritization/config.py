@@ -36,6 +36,10 @@ class SamplingConfig:
     chooses: ClassVar[Mapping[str, str]] = {"sampler": "sampler_settings"}
 
     sampler: Annotated[str, "how unrolls, steps or episodes are drawn"] = "uniform"
+    sequence_starts: Annotated[
+        Literal["unroll", "step"],
+        "where replayed sequences begin; unroll: at the first step of a stored unroll; step: at any stored step",
+    ] = "unroll"
     priority_exponent: Annotated[
         float, Bounds(least=0.0, most=4.0), "alpha, on priorities, ranks or scores; 0 draws uniformly, 1 in proportion"
     ] = 0.5

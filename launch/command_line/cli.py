@@ -37,12 +37,14 @@ usage: laser COMMAND ...
                      [--share-replay | --no-share-replay] [--concurrent N] [--pbt | --pruner asha] [--tuner optuna]
                      [--resume] [--restart] [--json] [--KEY VALUE ...]
                                                                                     train several, at the same pace
+                     [--games ID,ID] [--repeats N] [--jobs N]                        the same on each of several games
   laser eval RUN_DIR ... [--episodes N] [--env ID] [--video] [--json]               evaluate trained agents
   laser play RUN_DIR [--episodes N] [--env ID]                                      watch an agent play in a window
   laser report RUN_OR_SWEEP | RUN RUN ... [--out DIR] [--json]                      one page with curves and scores
   laser export RUN_DIR [--format onnx|torch] [--out FILE]                           the policy as a file without LASER
   laser replay export RUN_DIR minari:NAME                                           a saved replay as a log of episodes
   laser replay import minari:NAME [PRESET] --run-dir DIR                            a log as the replay of a new run
+  laser replay draw RUN_DIR FILE.npz [--items N] [--uniform]                        what its sampler draws, as arrays
   laser push RUN_DIR OWNER/NAME | ./FOLDER                                          an agent with its card, to the Hub
   laser pull OWNER/NAME | ./FOLDER [--run-dir DIR]                                  a shared agent, as a run directory
   laser reproduce list | FIGURE | PAPER | all [--small] [--scale F] [--dry-run]     figures and tables of the papers
@@ -110,6 +112,10 @@ def _train(arguments: list[str]) -> int:
 def _sweep(arguments: list[str]) -> int:
     if any(flag in arguments for flag in _HELP_FLAGS):
         return _sweep_help([argument for argument in arguments if argument not in _HELP_FLAGS])
+    from launch.reproductions.games_options import asks_for_games
+
+    if asks_for_games(arguments):
+        return _sweep_over_games(arguments)
     from launch.command_line.restarts import supervise_if_asked
 
     if (exit_code := supervise_if_asked(["sweep", *arguments])) is not None:
@@ -133,11 +139,35 @@ def _sweep(arguments: list[str]) -> int:
     return 0
 
 
+def _sweep_over_games(arguments: list[str]) -> int:
+    from launch.command_line.arguments import parse_sweep, with_preset
+    from launch.reproductions.games_options import take_options
+    from launch.reproductions.over_games import ids_of, sweep_over_games
+    from launch.sweeps.sweep_options import sweep_leaves
+
+    words, options = take_options(arguments)
+    on_first = ["--env", ids_of(options, "")[0]] if options.games else []
+    with name_long_waits(_is_quiet(arguments)):
+        found, note = with_preset([*words, *on_first], sweep_leaves())
+    words = found[: len(found) - len(on_first)]
+    first = parse_sweep(found)
+    if not first.base.quiet:
+        if note:
+            print(note, file=sys.stderr)
+        for warning in first.warnings():
+            print(f"warning: {warning}", file=sys.stderr)
+    result = sweep_over_games([word for word in words if word not in ("--json", "--quiet")], first, options)
+    if first.base.json:
+        print(json.dumps(finite(result)), flush=True)
+    return 0
+
+
 def _is_quiet(arguments: Sequence[str]) -> bool:
     return any(argument in ("--quiet", "--quiet=true") for argument in arguments)
 
 
 def _sweep_help(arguments: list[str]) -> int:
+    from launch.reproductions.games_options import GamesOptions
     from launch.sweeps.sweep_options import sweep_leaves
 
     preset = next((argument for argument in arguments if not argument.startswith("-")), "PRESET")
@@ -150,6 +180,8 @@ def _sweep_help(arguments: list[str]) -> int:
         print(f"  {flag:<40}{purpose}")
     print()
     print(format_flags(sweep_leaves()).replace("run:", "sweep:", 1))
+    over_games = [leaf for leaf in find_leaves(GamesOptions()) if leaf.key != "run-dir"]
+    print(format_flags(over_games).replace("run:", "several games:", 1))
     print(f"\nEvery key of laser train works too: laser train {preset} --help lists them.")
     return 0
 
@@ -200,7 +232,7 @@ def _eval(arguments: list[str]) -> int:
     from launch.evaluation.options import EvalOptions
 
     if any(flag in arguments for flag in _HELP_FLAGS):
-        return _options_help("laser eval RUN_OR_SWEEP | RUN RUN ...", EvalOptions())
+        return _options_help("laser eval RUN_OR_SWEEP | RUN RUN ... | SWEEP SWEEP ...", EvalOptions())
     run_dirs, options = _parse_options(arguments, EvalOptions(), ("run-dir",), _further(arguments))
     values = {name: value for name, value in vars(options).items() if name != "json"}
     if len(run_dirs) == 1:
@@ -286,16 +318,19 @@ def _replay(arguments: list[str]) -> int:
     from launch.logs.options import ReplayOptions
 
     usage = "laser replay export RUN_DIR minari:NAMESPACE/NAME-vN"
+    draw = "laser replay draw RUN_DIR FILE.npz"
     what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if what == "draw":
+        return _replay_draw(rest)
     if any(flag in arguments for flag in _HELP_FLAGS):
         _options_help(usage, ReplayOptions())
-        print(f"\n       {USAGE}\n\nThe flags of import are those of laser train.")
+        print(f"\n       {USAGE}\n       {draw}\n\nThe flags of import are those of laser train.")
         return 0
     if what == "import":
         return import_log(rest, _is_quiet(rest))
     if what != "export":
         wrong = f"there is no laser replay {what}" if what else "needs to know what to do"
-        raise ConfigError([Problem("replay", wrong, f"use {usage}, or {USAGE}")])
+        raise ConfigError([Problem("replay", wrong, f"use {usage}, {draw}, or {USAGE}")])
     (run_dir, name), options = _parse_options(rest, ReplayOptions(), ("run-dir", "name"))
     from launch.logs.export import export_replay
 
@@ -305,6 +340,22 @@ def _replay(arguments: list[str]) -> int:
     elif not options.quiet:
         numbers = f"{result.episodes:,} episodes, {result.env_steps:,} env steps, mean return {result.mean_return:,.1f}"
         print(f"{result.name}: {numbers}")
+    return 0
+
+
+def _replay_draw(arguments: list[str]) -> int:
+    from launch.logs.options import DrawOptions
+
+    if any(flag in arguments for flag in _HELP_FLAGS):
+        return _options_help("laser replay draw RUN_DIR FILE.npz", DrawOptions())
+    (run_dir, file), options = _parse_options(arguments, DrawOptions(), ("run-dir", "file"))
+    from launch.logs.draw import draw_replay
+
+    result = draw_replay(Path(run_dir), Path(file), options)
+    if options.json:
+        print_json(result)
+    elif not options.quiet:
+        print(f"{result.file}: {result.items} {result.view}, drawn by {result.sampler} from {result.num_stored:,}")
     return 0
 
 

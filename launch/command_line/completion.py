@@ -33,7 +33,7 @@ complete --command laser --arguments '(_laser)'""",
 }
 """For each shell, the commands that make it complete the words of `laser`."""
 
-_OF_SWEEPS = ("grid", "zip", "space")
+_OF_SWEEPS = ("grid", "zip", "space", "games", "repeats", "jobs")
 _OPTIONS = {
     "eval": ("launch.evaluation.options", "EvalOptions"),
     "play": ("launch.evaluation.options", "PlayOptions"),

@@ -195,7 +195,7 @@ class _Game:
                 if not isinstance(reason, NothingToResumeError):
                     raise reason
             raise NothingToResumeError("run-dir", f"no member of {run_dir} has a checkpoint", "train it first")
-        return SweepEvaluation(run_dir, members, read_best_curve(recorded, curve))
+        return SweepEvaluation(run_dir, members, read_best_curve(recorded, curve), recorded)
 
     def _none_played(self, error: Exception) -> EpisodeCounts:
         reason = "no_checkpoint" if isinstance(error, NothingToResumeError) else "not_started"

@@ -1,4 +1,4 @@
-"""`laser eval A B C`: several runs under the same conditions, and what they show together."""
+"""`laser eval A B C`: several runs, or several sweeps, under the same conditions, and what they show together."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 
 from laser.config import ConfigError, Problem, raise_problems
+from laser.scoring.protocols import OverTasks
 from laser.scoring.statistics import bootstrap_interval, mean
 from launch.errors import LaunchError, OutputError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult, Interval, summarise_runs
+from launch.evaluation.sweep_evaluation import SweepEvaluation
+from launch.evaluation.sweeps_together import SweepOfGames, SweepsTogether, put_together
 from launch.records.run_directory import read_record
 from launch.standard_output import say
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A run that could not play, and why."""
+    """A run or sweep that could not play, and why."""
 
     run_dir: Path
     error: str
@@ -110,30 +113,56 @@ class RunsEvaluation:
         return list((self.summary or {}).items())
 
 
-def evaluate_runs(run_dirs: Sequence[Path], quiet: bool = False, **conditions: Any) -> RunsEvaluation:
-    """Play episodes with the agents of several runs, one run after the other.
+@dataclass(frozen=True)
+class SweepsEvaluation:
+    """Results of several sweeps, whose members all played the same number of episodes of each task.
 
     Args:
-        run_dirs: directories of runs, not of sweeps; none twice.
+        played: at least one.
+        failed: those of which no member could play.
+        together: what the played ones show together.
+    """
+
+    played: list[SweepEvaluation]
+    failed: list[Failed]
+    together: SweepsTogether
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that `--json` prints."""
+        sweeps = [each.to_json() for each in self.played] + [each.to_json() for each in self.failed]
+        return {"sweeps": sweeps, "together": self.together.to_json()}
+
+    def words(self) -> str:
+        """Return what the sweeps show together; each has printed its own numbers."""
+        return "\n".join(self.together.lines())
+
+
+def evaluate_runs(
+    run_dirs: Sequence[Path], quiet: bool = False, curve: OverTasks = "median", **conditions: Any
+) -> RunsEvaluation | SweepsEvaluation:
+    """Play episodes with the agents of several runs, or of several sweeps, one after the other.
+
+    Args:
+        run_dirs: directories of runs, or of sweeps; none twice.
         quiet: print nothing.
+        curve: of sweeps over several tasks: what the best curves are of.
         conditions: as for `evaluate`.
 
     Raises:
-        ConfigError: a directory is named twice, or is a sweep's.
+        ConfigError: a directory is named twice; some are runs and some are sweeps; two sweeps have only some of their
+            games in common.
         NothingToResumeError: a directory holds no run.
         LaunchError: as `evaluate` raises, if no run could play.
     """
     raise_problems(list(_find_problems(run_dirs)))
-    played: list[EvaluationResult] = []
+    played: list[EvaluationResult | SweepEvaluation] = []
     failed: list[Failed] = []
     errors: list[LaunchError | ConfigError] = []
     for path in run_dirs:
         if not quiet:
             say(f"{path}:")
         try:
-            result = evaluate(path, quiet=quiet, **conditions)
-            assert isinstance(result, EvaluationResult)
-            played.append(result)
+            played.append(evaluate(path, quiet=quiet, curve=curve, **conditions))
         except OutputError:
             raise  # a full disk concerns all runs
         except (LaunchError, ConfigError) as error:
@@ -143,18 +172,36 @@ def evaluate_runs(run_dirs: Sequence[Path], quiet: bool = False, **conditions: A
                 say(f"warning: {failed[-1].error}")
     if not played:
         raise errors[0]
-    together = RunsEvaluation(played, failed)
+    sweeps = [each for each in played if isinstance(each, SweepEvaluation)]
+    together: RunsEvaluation | SweepsEvaluation
+    if sweeps:
+        together = SweepsEvaluation(sweeps, failed, put_together([_of_games(each) for each in sweeps], curve))
+    else:
+        together = RunsEvaluation([each for each in played if isinstance(each, EvaluationResult)], failed)
     if not quiet:
         print(together.words())
     return together
 
 
+def _of_games(sweep: SweepEvaluation) -> SweepOfGames:
+    returns = {
+        place: {task.id: task.mean_return for task in result.tasks}
+        for place, record in enumerate(sweep.records)
+        if (result := sweep.result_of(record)) is not None
+    }
+    return SweepOfGames(sweep.run_dir, sweep.records, returns)
+
+
 def _find_problems(run_dirs: Sequence[Path]) -> list[Problem]:
     """Return what is wrong with the directories; those that hold no run raise at once."""
     problems = []
+    first_is_sweep = "sweep" in read_record(run_dirs[0])
+    kinds = {True: "a sweep", False: "a run"}
     for place, path in enumerate(run_dirs):
+        is_sweep = "sweep" in read_record(path)
         if path.resolve() in [earlier.resolve() for earlier in run_dirs[:place]]:
             problems.append(Problem("run-dir", f"{path} is named twice", "leave one out"))
-        elif "sweep" in read_record(path):
-            problems.append(Problem("run-dir", f"{path} is a sweep", f"evaluate it alone: laser eval {path}"))
+        elif is_sweep != first_is_sweep:
+            wrong = f"{path} is {kinds[is_sweep]}, and {run_dirs[0]} is {kinds[first_is_sweep]}"
+            problems.append(Problem("run-dir", wrong, "name runs, or sweeps; members/N of a sweep is a run"))
     return problems

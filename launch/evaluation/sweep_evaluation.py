@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,20 @@ class BestCurve:
 
 
 @dataclass(frozen=True)
+class MemberRecord:
+    """Record of a member: its `metrics.db`, its environment id, and its overrides."""
+
+    metrics: Path
+    env: str
+    overrides: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """The member's number, which names its directory."""
+        return int(self.metrics.parent.name)
+
+
+@dataclass(frozen=True)
 class SweepEvaluation:
     """Results of the members of a sweep, which all played the same number of episodes.
 
@@ -70,11 +84,17 @@ class SweepEvaluation:
         run_dir: of the sweep.
         members: in the order of their numbers; at least one could play.
         curve: None if no bucket was completed.
+        records: of the members whose record can be read, also of those that could not play.
     """
 
     run_dir: Path
     members: list[MemberEvaluation]
     curve: BestCurve | None
+    records: list[MemberRecord] = field(default_factory=list)
+
+    def result_of(self, record: MemberRecord) -> EvaluationResult | None:
+        """Return the result of the member with a record; None if it could not play."""
+        return next((each.result for each in self.members if each.number == record.number), None)
 
     @property
     def best(self) -> MemberEvaluation | None:
@@ -141,15 +161,6 @@ class SweepEvaluation:
         if self.curve is not None:
             lines.append(self.curve.words())
         return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class MemberRecord:
-    """Record of a member: its `metrics.db`, its environment id, and its overrides."""
-
-    metrics: Path
-    env: str
-    overrides: Mapping[str, Any]
 
 
 def read_best_curve(members: Sequence[MemberRecord], over_tasks: OverTasks = "median") -> BestCurve | None:

@@ -11,7 +11,7 @@ from laser.ports import ColumnSpec
 from laser.prioritization.base import Prioritizer, find_rule, missing_numbers
 from launch.settings.train_config import TrainConfig
 from replay_server.member_settings import MemberSettings, RateLimit
-from replay_server.samplers import samplers_called
+from replay_server.samplers import View, samplers_called
 
 
 def walks_streams(config: TrainConfig, algorithm: Algorithm) -> bool:
@@ -24,11 +24,17 @@ def draws_by_sampler(config: TrainConfig, algorithm: Algorithm) -> bool:
     return config.algorithm.num_drawn > 0 and not walks_streams(config, algorithm)
 
 
+def drawn_view(config: TrainConfig) -> View:
+    """Return what a member's sampler draws: sequences that begin at any step, if the config says so."""
+    starts_at_steps = config.algorithm.view == "unrolls" and config.replay.sequence_starts == "step"
+    return "sequences" if starts_at_steps else config.algorithm.view
+
+
 def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioritizer] | None:
     """Return the prioritizer that writes the column of the replay's sampler; None if the sampler reads none."""
     if not draws_by_sampler(config, algorithm):
         return None
-    kind = samplers_called(config.replay.sampler).get(config.algorithm.view)
+    kind = samplers_called(config.replay.sampler).get(drawn_view(config))
     return find_rule(kind.prioritizer, kind.column) if kind is not None else None
 
 
@@ -37,7 +43,15 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
     settings, sampler = config.algorithm, config.replay.sampler
     if not draws_by_sampler(config, algorithm):
         return
-    kind = samplers_called(sampler).get(settings.view)
+    kind = samplers_called(sampler).get(view := drawn_view(config))
+    if kind is None and view == "sequences":
+        wrong = f"{sampler} draws no sequences that begin at any step"
+        yield Problem("replay.sequence-starts", wrong, "use unroll, or --replay.sampler uniform")
+        return
+    if view == "sequences" and algorithm.core_state and config.learner.replay_core_state == "stored":
+        wrong = "no recurrent state is stored amid an unroll, where sequences then begin"
+        yield Problem("replay.sequence-starts", wrong, "use unroll, or --learner.replay-core-state zero")
+        return
     if kind is None:
         wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")

@@ -10,6 +10,8 @@ TASKS: dict[str, tuple[str, ...]] = {
     "MuJoCo, continuous actions": (
         "sac",
         "td3",
+        "ners_sac",
+        "ners_td3",
         "ddpg",
         "naf",
         "racer",

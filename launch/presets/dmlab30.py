@@ -30,6 +30,6 @@ def dmlab30() -> TrainConfig:
             popart=True,
             pixel_control_cost=0.01,
         ),
-        network=NetworkConfig(torso="impala_resnet", core="preco"),
+        network=NetworkConfig(torso="impala_resnet", core="preco", words="lstm"),
         replay=ReplayConfig(capacity_steps=10_000_000, min_steps=100_000),
     )

@@ -9,7 +9,7 @@ from replay_server.config import ReplayConfig
 
 
 def reactor() -> TrainConfig:
-    """Return the config: sequences of 33 single frames, and three LSTMs whose state is zero at each sequence's start.
+    """Return the config: sequences of 33 single frames from any step on, and three LSTMs that begin each with zeros.
 
     The paper states: the network, 33 observations per sequence, the target's period, lambda, beta = 1, the entropy's
     weight. Chosen here: step size, batch size, discount, exploration, and all settings of the replay.
@@ -35,5 +35,5 @@ def reactor() -> TrainConfig:
         environment=EnvironmentConfig(frame_stack=1, max_noops=30, fire_at_reset=False),
         learner=LearnerConfig(replay_core_state="zero"),
         # As many draws per env step as DQN, which draws 32 every fourth step.
-        replay=ReplayConfig(capacity_steps=1_000_000, min_steps=50_000, samples_per_insert=8.0),
+        replay=ReplayConfig(capacity_steps=1_000_000, min_steps=50_000, samples_per_insert=8.0, sequence_starts="step"),
     )

@@ -158,7 +158,7 @@ class Metric:
 _BUCKETS = (
     "of the newest complete bucket of training episodes, as papers draw curves: a twentieth of the run, on Atari 1M "
 )
-_BUCKETS += "frames, on DeepMind Lab 10M"
+_BUCKETS += "frames, on DeepMind Lab 10M, or bucket-frames"
 _HAPPENED = "once it has happened"
 _SHARED = "in a sweep, once another member's steps were drawn"
 
@@ -233,6 +233,8 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         ),
         Metric("buckets/mean_return", "return", f"mean return over tasks {_BUCKETS}", better="higher"),
         Metric("buckets/{task}/mean_return", "return", "the same for one task, if there are several", better="higher"),
+        Metric("buckets/return_p20", "return", "20th percentile of the returns in it, if there is one task"),
+        Metric("buckets/return_p80", "return", "80th percentile of the returns in it, if there is one task"),
         Metric("buckets/ends_at", "frames", "the end of the newest complete bucket"),
     ),
     "Speed": (

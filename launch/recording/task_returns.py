@@ -11,6 +11,7 @@ from laser.ports import EpisodeResult
 from laser.scoring.protocols import ATARI_BUCKET, DMLAB_BUCKET
 from laser.scoring.scores import find_reference, summarise
 from launch.recording.return_curve import NUM_RETURNS
+from launch.recording.thinned_returns import ThinnedReturns
 
 _BUCKETS_OF_A_SHORT_RUN = 20
 
@@ -70,6 +71,8 @@ class TaskReturns:
         self._bucket = 0
         self._sums, self._counts = [0.0] * len(tasks), [0] * len(tasks)
         self._means: dict[int, float] = {}
+        self._returns = ThinnedReturns()  # of the current bucket, if there is one task
+        self._percentiles: list[float] = []
         self._closed: list[tuple[int, dict[str, float]]] = []
 
     def add(self, episodes: Iterable[EpisodeResult], frames: int) -> None:
@@ -79,6 +82,8 @@ class TaskReturns:
             self._newest[episode.task].append(episode.episode_return)
             self._sums[episode.task] += episode.episode_return
             self._counts[episode.task] += 1
+            if len(self._tasks) == 1:  # returns of different tasks have no common percentiles
+                self._returns.add(episode.episode_return)
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the newest 20 episodes of each task and of the last complete bucket."""
@@ -125,6 +130,8 @@ class TaskReturns:
             "sums": list(self._sums),
             "counts": list(self._counts),
             "means": {str(index): value for index, value in self._means.items()},
+            "returns": self._returns.state_dict(),
+            "percentiles": list(self._percentiles),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -133,12 +140,17 @@ class TaskReturns:
         self._newest = [deque(values, maxlen=NUM_RETURNS) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}
+        if "returns" in state:
+            self._returns.load_state_dict(state["returns"])
+            self._percentiles = list(state["percentiles"])
 
     def _bucket_metrics(self) -> dict[str, float]:
         metrics = task_metrics(self._tasks, self._means, "buckets")
         if len(self._means) == len(self._tasks):
             metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
             metrics["buckets/ends_at"] = float(self._bucket * self._width)
+        if self._percentiles:
+            metrics["buckets/return_p20"], metrics["buckets/return_p80"] = self._percentiles
         return metrics
 
     def _close(self, num_buckets: int) -> None:
@@ -149,6 +161,8 @@ class TaskReturns:
             if count:
                 self._means[index] = self._sums[index] / count
         self._sums, self._counts = [0.0] * len(self._tasks), [0] * len(self._tasks)
+        if self._returns.num:
+            self._percentiles, self._returns = self._returns.percentiles(20.0, 80.0), ThinnedReturns()
         while self._bucket < num_buckets:
             self._bucket += 1
             if metrics := self._bucket_metrics():

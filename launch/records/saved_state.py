@@ -59,6 +59,8 @@ _RECORDER = {
         "sums": [float],
         "counts": [int],
         "means": _NUMBERS,
+        "returns?": {"num": int, "kept": [float], "stride": int},
+        "percentiles?": [float],
     },
     "newest_evaluation?": Either(type(None), (float, float)),
 }

@@ -13,16 +13,19 @@ import numpy as np
 from laser.config import key_of
 from laser.scoring.scores import find_reference
 from launch.errors import OutputError
-from launch.recording.metric_table import EVALUATION, RETURN, SCORE
+from launch.recording.metric_table import EVALUATION, RETURN, SCORE, known_key
 from launch.records.metrics_db import read_series
 from launch.records.run_directory import read_record
 from launch.reproductions.figure import Curve, Figure, Statistic
 from launch.reproductions.plan import Run, Tuned
 from launch.settings.values import flatten
 
-NUM_POINTS = 60
+NUM_POINTS = 200
+"""So that each of the 200 windows of 1M frames in the 200M of Atari's papers is a point."""
 _TAIL = NUM_POINTS // 10
-_RETURNS = (RETURN, SCORE, EVALUATION)
+BUCKET = known_key("buckets/mean_return")
+LOW, HIGH = known_key("buckets/return_p20"), known_key("buckets/return_p80")
+_RETURNS = (RETURN, SCORE, EVALUATION, BUCKET, LOW, HIGH)
 
 
 def points_of(num_steps: int) -> np.ndarray:
@@ -141,7 +144,8 @@ def read_outcomes(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path
     by_place = {(run.arm, run.game, run.seed): run for run in runs}
     normalised = figure.normalised and all(find_reference(game) is not None for game in games)
     curves = {}
-    for curve in figure.curves:
+    percentiles = [Curve(LOW, "20th percentile"), Curve(HIGH, "80th percentile")] if figure.band == "episodes" else []
+    for curve in (*figure.curves, *percentiles):
         recorded = _recorded(curve, small)
         for arm in [arm.label for arm in figure.arms]:
             for game in games:

@@ -148,12 +148,13 @@ def make_tuning(figure: Figure, options: ReproduceOptions) -> list[Run]:
 def find_missing_games(figure: Figure, runs: Sequence[Run]) -> Iterator[Problem]:
     """Yield why games cannot be played on this machine, each game once; builds one environment of each."""
     for run in {run.game: run for run in runs}.values():
-        for item in _why_not(run.game, run.config.environment):
+        for item in why_not_playable(run.game, run.config.environment):
             yield dataclasses.replace(item, key=f"{figure.name}: {run.game}", remedy=f"{item.remedy}, or use --small")
 
 
 @cache
-def _why_not(game: str, environment: EnvironmentConfig) -> tuple[Problem, ...]:
+def why_not_playable(game: str, environment: EnvironmentConfig) -> tuple[Problem, ...]:
+    """Return why a game cannot be played on this machine; builds one environment of it."""
     try:
         describe_environment(game, environment)
     except ConfigError as error:
@@ -172,8 +173,10 @@ def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
     capacity = min(replay.capacity_steps, max(round(replay.capacity_steps * scale), batch, replay.num_shards * sent))
     least = batch if algorithm.num_replayed and algorithm.view == "steps" else 0
     warm_up = min(replay.min_steps, max(round(replay.min_steps * scale), least))
+    buckets = {"bucket-frames": max(1, round(config.bucket_frames * scale))} if config.bucket_frames else {}
     return {
         "steps": max(1, round(config.steps * scale)),
+        **buckets,
         "replay.capacity-steps": capacity,
         "replay.min-steps": min(warm_up, capacity),
     }

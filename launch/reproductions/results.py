@@ -20,7 +20,7 @@ from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
 from launch.reproductions.figure import Figure, Number
 from launch.reproductions.options import ReproduceOptions
-from launch.reproductions.outcomes import Outcomes, points_of
+from launch.reproductions.outcomes import BUCKET, HIGH, LOW, Outcomes, points_of
 from launch.reproductions.plan import Tuned
 from launch.reproductions.verdict import Verdict
 from launch.settings.values import show
@@ -65,12 +65,11 @@ def picture_of(outcomes: Outcomes, note: str) -> bytes:
         for game in shown:
             lines = []
             for arm in figure.arms:
-                rows = outcomes.curve(curve.metric, arm.label, game)
-                rows = rows[np.isfinite(rows).all(1)]
-                if not len(rows):
+                bounds = _bounds(outcomes, curve.metric, arm.label, game)
+                if bounds is None:
                     continue
                 x = points_of(outcomes.length(arm.label, game)) / 1e3
-                low, middle, high = _band(rows, figure.band)
+                low, middle, high = bounds
                 points, band = np.stack([x, middle], 1).tolist(), np.stack([low, high], 1).tolist()
                 lines.append(Line(arm.label, points, band=band))
             if not note:
@@ -247,6 +246,18 @@ def _finals_panel(outcomes: Outcomes, key: str, game: str) -> Panel:
     return Panel(
         key.rpartition(".")[2].replace("-", " "), f"last tenth of the {title}", lines, title=game, is_log_x=True
     )
+
+
+def _bounds(outcomes: Outcomes, metric: str, arm: str, game: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return the band's lower end, the middle and its upper end [points] of an arm's finished runs; None without."""
+    rows, band = outcomes.curve(metric, arm, game), outcomes.figure.band
+    finished = np.isfinite(rows).all(1)
+    if not finished.any():
+        return None
+    if band == "episodes" and metric == BUCKET:
+        low, high = (outcomes.curve(each, arm, game)[finished].mean(0) for each in (LOW, HIGH))
+        return low, rows[finished].mean(0), high
+    return _band(rows[finished], "20-80" if band == "episodes" else band)
 
 
 def _band(rows: np.ndarray, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -29,6 +29,9 @@ SPEEDS = {
     "naf": Speed(588, _CPU),
     "sac": Speed(278, _CPU),
     "td3": Speed(426, _CPU),
+    # SAC and TD3 with half their batch; what NERS costs beside it is not measured.
+    "ners_sac": Speed(278, _CPU),
+    "ners_td3": Speed(426, _CPU),
     "cartpole": Speed(3_907, _CPU),
     "acer_cartpole": Speed(3_525, _CPU),
     "reactor_cartpole": Speed(2_241, _CPU),

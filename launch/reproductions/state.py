@@ -24,10 +24,12 @@ class Reproduction:
 
     Args:
         path: the directory.
+        option: of the command, which names the directory.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, option: str = "out"):
         self.path = path
+        self._option = option
 
     def begin(self, figure: Figure, options: ReproduceOptions, runs: Sequence[Run]) -> None:
         """Write the record, or check that the directory's is of the same settings and commands.
@@ -50,11 +52,13 @@ class Reproduction:
                 replace_file(record, json.dumps({**then, "rules": then["rules"] | now["rules"]}, indent=1).encode())
             return
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise CannotCreateError("out", f"{self.path} holds other files", "choose another --out")
+            raise CannotCreateError(self._option, f"{self.path} holds other files", f"choose another --{self._option}")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CannotCreateError("out", f"{self.path}: {error.strerror}", "choose another --out") from error
+            raise CannotCreateError(
+                self._option, f"{self.path}: {error.strerror}", f"choose another --{self._option}"
+            ) from error
         replace_file(record, json.dumps(now, indent=1).encode())
 
     def run_dir(self, run: Run) -> Path:
@@ -97,14 +101,16 @@ class Reproduction:
             if not all(isinstance(then.get(key), kind) for key, kind in _PARTS.items()):
                 raise ValueError("it lacks a part")
         except (OSError, ValueError, AttributeError) as error:
-            raise CannotCreateError("out", f"{record} cannot be read: {error}", "choose another --out") from error
+            raise CannotCreateError(
+                self._option, f"{record} cannot be read: {error}", f"choose another --{self._option}"
+            ) from error
         return dict(then)
 
     def _check(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        remedy = "go on with the settings of before, or choose another --out"
+        remedy = f"go on with the settings of before, or choose another --{self._option}"
         if then["figure"] != now["figure"]:
             raise CannotCreateError(
-                "out", f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", remedy
+                self._option, f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", remedy
             )
         for key in _SETTINGS:
             before, after = then["settings"].get(key), now["settings"][key]
@@ -115,8 +121,10 @@ class Reproduction:
         if changed or len(then["commands"]) != len(now["commands"]):
             wrong = f"the commands of {self.path} have changed since it was begun"
             wrong += f", {changed[0]} among them" if changed else ""
-            raise CannotCreateError("out", wrong, "choose another --out")
+            raise CannotCreateError(self._option, wrong, f"choose another --{self._option}")
         for name, rules in now["rules"].items():
             if then["rules"].get(name, rules) != rules:
                 wrong = f"the rules of {name} have changed since {self.path} was begun"
-                raise CannotCreateError("out", wrong, "a rule stands before the runs: choose another --out")
+                raise CannotCreateError(
+                    self._option, wrong, f"a rule stands before the runs: choose another --{self._option}"
+                )

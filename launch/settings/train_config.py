@@ -102,6 +102,11 @@ class TrainConfig:
     track: Annotated[
         Literal["none", "wandb"], "tracker beside metrics.db and TensorBoard; wandb: offline without key or network"
     ] = "none"
+    bucket_frames: Annotated[
+        int,
+        Bounds(least=0),
+        "frames of a bucket of training curves; 0: 1M on Atari, 10M on DeepMind Lab, elsewhere a twentieth of the run",
+    ] = 0
     capture_video: Annotated[
         bool,
         "film an episode of every evaluation, and of the final agent; where evaluation.interval is 0, one every tenth "
@@ -301,6 +306,15 @@ class TrainConfig:
 
     def _sampler_warnings(self) -> Iterator[Problem]:
         replay = self.replay
+        why, remedy = "", "leave it out"
+        if not self.algorithm.num_drawn:
+            why = "nothing is replayed"
+        elif self.algorithm.view == "steps":
+            why = f"{self.algorithm.name} learns from single steps"
+        elif self.network.core != "none" and self.learner.replay_core_state == "stream":
+            why, remedy = "recurrent agents read episode streams", "set learner.replay-core-state to zero"
+        if why:
+            yield from find_unused(replay, "replay", ["sequence_starts"], why, remedy)
         if replay.sampler == "uniform":
             return
         if not self.algorithm.num_drawn:

@@ -487,7 +487,7 @@ def _open_recorder(
     config, environment = member.config, member.environment
     metrics = stack.enter_context(MetricsDb(run.metrics_path))
     tasks = task_ids(config.env)
-    width = bucket_frames(tasks, config.steps * environment.action_repeat)
+    width = config.bucket_frames or bucket_frames(tasks, config.steps * environment.action_repeat)
     in_turns = config.takes_turns
     return Recorder(
         metrics,

@@ -8,7 +8,7 @@ from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -101,6 +101,7 @@ class Mixer:
         reward_clip: each reward of a window is first clipped to +- this.
         replays: number of replay-only batches after each batch; None: always 0.
         batches_per_draw: batches of windows per request.
+        view: what else is replayed: whole unrolls, or sequences that begin at any step.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Mixer:
         reward_clip: float = math.inf,
         replays: PoissonReplays | None = None,
         batches_per_draw: int = 1,
+        view: Literal["unrolls", "sequences"] = "unrolls",
     ):
         self.waiting_for = ""
         self.replays = replays
@@ -126,6 +128,7 @@ class Mixer:
         self._restart = False
         self.discount = discount
         self._n_step = n_step
+        self._view: Literal["unrolls", "sequences"] = view
         self._reward_clip = reward_clip
         self._replay = replay
         self._member = member
@@ -241,7 +244,7 @@ class Mixer:
                 )
             )
         if self.stream_set is None:
-            return self._ask(SampleRequest(self._member, num_items, timeout_s=self._timeout_s))
+            return self._ask(SampleRequest(self._member, num_items, view=self._view, timeout_s=self._timeout_s))
         sequence, self._restart = self.next_sequence, False
         self.num_asked = sequence + 1
         return self._ask(

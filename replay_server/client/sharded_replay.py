@@ -35,6 +35,7 @@ from replay_server.client.stream_placement import place_streams, requests_by_hom
 
 T = TypeVar("T")
 
+_VIEWS = ("unrolls", "steps", "streams", "sequences")
 # Most draws between two reads of all shards' sizes; the first reads follow after 1, 2, 4, ... draws, since not all
 # shards fill at once. Each sample includes the sizes of the shards it came from, so these reads only find shards that
 # were empty or unreachable. A count and not a time, so that the same calls give the same draws.
@@ -69,7 +70,7 @@ class ShardedReplay:
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._lock = threading.Lock()
         self._in_order = in_order
-        self._sizes = {view: np.zeros(len(shards), np.int64) for view in ("unrolls", "steps", "streams")}
+        self._sizes = {view: np.zeros(len(shards), np.int64) for view in _VIEWS}
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
         self._all_gone = False  # at the last read of the sizes
@@ -330,7 +331,7 @@ class ShardedReplay:
             self._homes = {tuple(key): np.array(homes) for key, homes in state["homes"]}
             self._rng.bit_generator.state = state["rng"]
             for view, sizes in self._sizes.items():
-                sizes[:] = state["sizes"][view]
+                sizes[:] = state["sizes"].get(view, 0)  # states of before know no sequences
             self._num_draws = state["num_draws"]
 
 

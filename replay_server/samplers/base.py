@@ -14,7 +14,7 @@ from laser.prioritization.config import SamplerSettings, SamplingConfig
 from replay_server.storage.columns import Columns
 from replay_server.storage.episode_index import EpisodeIndex
 
-View = Literal["unrolls", "steps"]
+View = Literal["unrolls", "steps", "sequences"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Draw:
 
     Args:
         pages: int32 [N].
-        rows: int64 [N], the drawn step of the page; 0 for whole unrolls.
+        rows: int64 [N], the drawn step of the page, or the first one of a sequence; 0 for whole unrolls.
         probabilities: float64 [N], the probability of each item, in this shard.
         num_stored: number of items the draw was made from.
     """

@@ -70,6 +70,32 @@ def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: S
     `last_action` and `last_reward` belong to the row before row 0, and are zero at an episode's first step. Images come
     as `FrameWindows`. Recurrent states are left out: the learner holds them.
     """
+    num_stored = store.index.num_streamable
+    return _assemble_rows(store, member, drawn, num_stored, shard, np.array(streams, np.int64))
+
+
+def assemble_sequences(store: Store, member: Member, draw: Draw, shard: int) -> Sample:
+    """Return the T rows from each drawn step on, joined across two pages of the same environment.
+
+    `last_action` and `last_reward` are as for episode streams, and so are images. Recurrent states are left out: none
+    is stored amid an unroll.
+    """
+    unroll_length = store.spec.unroll_length
+    pages = np.repeat(draw.pages.astype(np.int64)[:, None], unroll_length + 1, axis=1)
+    rows = draw.rows[:, None] + np.arange(unroll_length + 1)
+    # Row T of a page is row 0 of the next one, which a sequence from row 0 on does not need.
+    leaves = (rows >= unroll_length) & (draw.rows > 0)[:, None]
+    following = np.broadcast_to(store.index.next_page[draw.pages].astype(np.int64)[:, None], pages.shape)
+    places = StreamRows(
+        np.where(leaves, following, pages), np.where(leaves, rows - unroll_length, rows), draw.probabilities
+    )
+    return _assemble_rows(store, member, places, draw.num_stored, shard, None)
+
+
+def _assemble_rows(
+    store: Store, member: Member, drawn: StreamRows, num_stored: int, shard: int, streams: np.ndarray | None
+) -> Sample:
+    """Return items whose T rows, and a row to bootstrap from, lie at any places of the store."""
     unroll_length = store.spec.unroll_length
     boundaries = drawn.pages * (unroll_length + 1) + drawn.rows
     pages, rows = drawn.pages[:, :-1], drawn.rows[:, :-1]
@@ -80,7 +106,7 @@ def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: S
             at = steps if field.rows == "steps" else boundaries
             fields[name] = store.pages.rows[name].take(at, axis=0)
     fields |= _before_rows(store, pages[:, 0], rows[:, 0], fields["first"][:, 0])
-    draw = Draw(pages[:, 0].astype(np.int32), rows[:, 0], drawn.probabilities, store.index.num_streamable)
+    draw = Draw(pages[:, 0].astype(np.int32), rows[:, 0], drawn.probabilities, num_stored)
     made = store.pages.gather_headers(pages.reshape(-1)).reshape(pages.shape)
     origins = np.empty(pages.shape, ORIGIN_DTYPE)
     for name in ORIGIN_DTYPE.names or ():
@@ -95,7 +121,7 @@ def assemble_streams(store: Store, member: Member, drawn: StreamRows, streams: S
         None,
         _frame_windows(store, list(drawn.pages.T), list(drawn.rows.T)),
         origins,
-        np.array(streams, np.int64),
+        streams,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from laser.ports import Sample, SampleRequest
 from replay_server.samplers import Draw
 from replay_server.samplers.uniform_steps import draw_beside
-from replay_server.serving.assemble import assemble_steps, assemble_streams, assemble_unrolls
+from replay_server.serving.assemble import assemble_sequences, assemble_steps, assemble_streams, assemble_unrolls
 from replay_server.store.members import Member
 from replay_server.store.store import Store
 
@@ -39,6 +39,9 @@ class Drawing:
             return None if num_queued >= (1 if request.at_most else request.num_items) else f"{num_queued} queued"
         if request.view == "streams":
             empty = None if store.index.num_streamable else "no episode has finished yet"
+        if request.view == "sequences":
+            starts = store.index.starts
+            empty = None if starts is not None and starts.total else "no whole sequence is stored"
         per_item = 1 if request.view == "steps" else store.index.unroll_length
         return member.limiter.sample_lacks(request.num_items * per_item, stored_ever) or empty
 
@@ -70,7 +73,8 @@ class Drawing:
             member.limiter.sampled(request.num_items)
             sample = assemble_steps(store, member, draw, self._shard, request)
         else:
-            sample = assemble_unrolls(store, member, draw, self._shard)
+            assemble = assemble_unrolls if request.view == "unrolls" else assemble_sequences
+            sample = assemble(store, member, draw, self._shard)
             member.limiter.sampled(int(sample.unrolls.fields["valid"].sum()))
         return self._with_statistics(sample, request, num_draws)
 

@@ -434,7 +434,12 @@ class Shard:
             store.pages.num_used,
             index.num_steps,
             len(index.episodes),
-            ItemCounts(len(index.live_pages) if index.num_steps else 0, index.num_steps, index.num_streamable),
+            ItemCounts(
+                len(index.live_pages) if index.num_steps else 0,
+                index.num_steps,
+                index.num_streamable,
+                index.starts.total if index.starts is not None else 0,
+            ),
             {"alive": store.streams.num_streams, **store.streams.counts},
             store.sizes.capacity_pages * self.spec.unroll_length,
             store.arena.num_used_bytes if store.arena else 0,

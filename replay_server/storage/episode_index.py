@@ -10,6 +10,7 @@ import numpy as np
 
 from replay_server.storage.dense_set import DenseSet
 from replay_server.storage.pages import Pages
+from replay_server.storage.sequence_starts import SequenceStarts
 
 # (run, actor, incarnation, environment): one uninterrupted sequence of unrolls.
 StreamKey = tuple[int, int, int, int]
@@ -74,10 +75,12 @@ class EpisodeIndex:
     Args:
         pages: hold the unrolls.
         unroll_length: T.
+        counts_starts: whether `starts` counts where sequences may begin, for members that draw them at any step.
     """
 
     pages: Pages
     unroll_length: int
+    counts_starts: bool = False
     episodes: dict[int, Episode] = field(default_factory=dict, init=False)
     open: dict[int, Episode] = field(default_factory=dict, init=False)
     finished: dict[int, Episode] = field(default_factory=dict, init=False)
@@ -101,6 +104,11 @@ class EpisodeIndex:
         self.begins_inside = np.full(num_pages, False)
         self.live_pages = DenseSet(num_pages)
         self.live_episodes = DenseSet(num_rows)  # episodes with at least one valid step
+        self.starts: SequenceStarts | None = None
+        if self.counts_starts:
+            self.starts = SequenceStarts(
+                self.episode_of_row, self.next_page, self.previous_page, self.num_segments, self.live_pages
+            )
         self._unused_slots: list[int] = []
         self._num_slots = 0
         self._num_appended = 0
@@ -167,6 +175,8 @@ class EpisodeIndex:
         self.num_segments[pages] = num_segments
         self.pages.retain(pages, num_segments)
         self.live_pages.add(pages)
+        if self.starts is not None:
+            self.starts.update(pages)
 
     def close_stream(self, key: StreamKey) -> None:
         """End a key whose unrolls will never continue; its open episode is finished at its last stored row."""
@@ -247,7 +257,10 @@ class EpisodeIndex:
     def _drop_segments(self, pages: np.ndarray) -> np.ndarray:
         self.num_segments[pages] -= 1
         self.live_pages.remove(pages[self.num_segments[pages] == 0])
-        return self.release(pages)
+        freed = self.release(pages)
+        if self.starts is not None:
+            self.starts.update(pages)
+        return freed
 
     def release(self, pages: np.ndarray) -> np.ndarray:
         """Drop one reference to each of these distinct pages; return the pages that became free."""
@@ -285,7 +298,9 @@ class EpisodeIndex:
             self.previous_page,
         )
         counts = self.num_segments.nbytes + self.order.nbytes + self.begins_inside.nbytes
-        return sum(array.nbytes for array in arrays) + counts + self.live_pages.num_bytes + self.live_episodes.num_bytes
+        sets = self.live_pages.num_bytes + self.live_episodes.num_bytes
+        starts = 0 if self.starts is None else self.starts.num_bytes
+        return sum(array.nbytes for array in arrays) + counts + sets + starts
 
     def check_valid(self) -> None:
         """Assert every invariant by recounting, O(everything); for tests."""
@@ -328,6 +343,8 @@ class EpisodeIndex:
         assert max(streamable, default=0) <= self.longest_streamable
         open_in_tails = [tail.open_slot for tail in self._tails.values() if tail.open_slot != NO_EPISODE]
         assert sorted(open_in_tails) == sorted(self.open)
+        if self.starts is not None:
+            self.starts.check_valid()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state without pins: readers pin their episodes again after a restore."""
@@ -370,3 +387,5 @@ class EpisodeIndex:
             self.steps_of_episode[slot] = episode.num_steps
         self.live_pages.load_state_dict(state["live_pages"])
         self.live_episodes.load_state_dict(state["live_episodes"])
+        if self.starts is not None:
+            self.starts.recount()

@@ -45,10 +45,11 @@ class Member:
         self._kinds = {
             view: kind
             for view, kind in samplers_called(config.sampler).items()
-            if not kind.column or kind.column in self.columns.arrays
+            if (not kind.column or kind.column in self.columns.arrays)
+            and (view != "sequences" or index.starts is not None)
         }
         self.samplers: dict[View, Sampler] = {}  # of the views that have been drawn
-        # Number of draws of each step; of an unroll in its row 0.
+        # Number of draws of each step; of an unroll in its row 0, of a sequence at its first step.
         self.num_draws = np.zeros((index.pages.num_pages, index.unroll_length), np.uint16)
         self.queue: deque[int] = deque()
         self.num_queued_ever = 0
@@ -113,7 +114,7 @@ class Member:
     def count(self, view: View, draw: Draw) -> np.ndarray:
         """Count a draw; return the number of draws of each of its items so far, int64 [N], at most 65,535."""
         counts = self.num_draws.reshape(-1)
-        items = draw.pages.astype(np.int64) * self._index.unroll_length + (draw.rows if view == "steps" else 0)
+        items = draw.pages.astype(np.int64) * self._index.unroll_length + (0 if view == "unrolls" else draw.rows)
         most = np.iinfo(np.uint16).max
         if counts.take(items).max(initial=0) <= most - len(items):
             np.add.at(counts, items, np.uint16(1))
@@ -198,5 +199,5 @@ class Member:
         self.columns.load_state_dict(state["columns"])
         self.num_draws[...] = state["num_draws"]
         self.samplers = {}
-        for view in state["samplers"]:
+        for view in state["samplers"].keys() & self._kinds.keys():  # it may have drawn another view before
             self.sampler(view).load_state_dict(state["samplers"][view])

@@ -16,7 +16,9 @@ MEMORY = {"network.core": "lstm", "network.core-size": 8}
 CASES = {
     "plain": {"algorithm.target-period": 3},
     "memory": MEMORY | {"algorithm.behaviour-policy": "learned", "algorithm.target-period": 3},
-    "published": MEMORY | {"learner.replay-core-state": "zero", "algorithm.target-state": "zero"},
+    "published": MEMORY
+    | {"learner.replay-core-state": "zero", "algorithm.target-state": "zero", "replay.sequence-starts": "step"},
+    "sequences": {"replay.sequence-starts": "step", "replay.num-shards": 2, "num-actors": 2},
 }
 
 

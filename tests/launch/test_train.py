@@ -48,6 +48,14 @@ def test_lockstep_repeats_bit_by_bit(tmp_path, compiled):
         assert len(curves[0]) > 10
 
 
+def test_the_buckets_of_the_curve_are_as_wide_as_asked_for(tmp_path):
+    train(small(tmp_path / "run", bucket_frames=128))
+    ends = [value for _, value in read_series(tmp_path / "run" / "metrics.db", "buckets/ends_at")]
+    assert ends == [128.0 * number for number in range(int(ends[0]) // 128, 9)]
+    for name in ("buckets/return_p20", "buckets/return_p80"):
+        assert read_series(tmp_path / "run" / "metrics.db", name)
+
+
 def test_another_seed_gives_another_run(tmp_path):
     train(small(tmp_path / "a"))
     train(small(tmp_path / "b", seed=1))

@@ -1,4 +1,4 @@
-"""Several runs evaluated together: each as alone, and the mean over them."""
+"""Several runs or sweeps evaluated together: each as alone, and the mean over them."""
 
 import json
 import statistics
@@ -78,6 +78,43 @@ def test_mistakes_come_before_anything_is_played(runs, tmp_path, capsys):
     (tmp_path / "config.json").write_text(
         json.dumps({**json.loads((runs[FIRST, 1] / "config.json").read_text()), "sweep": {}})
     )
-    with pytest.raises(ConfigError, match="is a sweep; evaluate it alone: laser eval"):
+    with pytest.raises(ConfigError, match=r"is a sweep, and .* is a run; name runs, or sweeps"):
         evaluate_runs([runs[FIRST, 1], tmp_path])
     assert capsys.readouterr().out == ""
+
+
+def test_sweeps_over_games_are_one_result(tmp_path, capsys):
+    """Two settings on two games, twice: the best setting is that of the median over games, of each repeat."""
+    paths, rates, places = [], [1e-3, 2e-3, 3e-3], set()
+    for repeat in (3, 4):
+        for env in (FIRST, SECOND):
+            paths.append(tmp_path / f"{env[5:9]}{repeat}")
+            base = laser.load_preset(
+                "mini", {"env": env, "steps": 200, "seed": repeat, "run_dir": paths[-1], "quiet": True}
+            )
+            laser.sweep(laser.SweepConfig(base, {"algorithm.learning-rate": rates}))
+    capsys.readouterr()
+    assert main(["eval", *map(str, paths), "--episodes", "6", "--json"]) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(printed.splitlines()[-1])
+    assert [each["run_dir"] for each in found["sweeps"]] == list(map(str, paths))
+    assert found["together"]["games"] == [FIRST, SECOND]
+    best = []
+    for repeat, sweeps in zip(found["together"]["repeats"], (paths[:2], paths[2:]), strict=True):
+        scores = np.array(
+            [
+                [
+                    find_reference(env).normalise(evaluate(path / "members" / str(number), 6, quiet=True).mean_return)
+                    for number in range(3)
+                ]
+                for env, path in zip((FIRST, SECOND), sweeps, strict=True)
+            ]
+        )
+        medians = np.median(scores, 0)
+        best.append(float(medians.max()))
+        assert repeat["score"] == pytest.approx(best[-1])
+        assert repeat["best"] == f"algorithm.learning-rate={rates[int(medians.argmax())]}"
+        places.add(int(medians.argmax()))
+    assert places != {0}, "the data can tell the first member from the best"
+    assert found["together"]["mean_score"] == pytest.approx(statistics.fmean(best))
+    assert "over 2 games, 2 repeats with one sweep of each" in printed

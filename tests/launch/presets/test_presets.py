@@ -122,3 +122,20 @@ def test_spaces_decide_for_environments_of_ones_own(observation, preset):
     assert recommend_for(spec).preset == preset
     spec = EnvironmentSpec("own", {"observation": observation}, ContinuousActions((-1.0,), (1.0,), (1,)))
     assert recommend_for(spec).preset == "sac"
+
+
+def test_the_presets_of_ners_have_its_table_b_1():
+    """Oh et al. 2021, table B.1, with the tasks' 500,000 env steps and an evaluation at most every 1,000."""
+    for name, rate in (("ners_sac", 3e-4), ("ners_td3", 5e-3)):
+        config = load_preset(name)
+        algorithm, replay = config.algorithm, config.replay
+        assert (algorithm.batch_size, algorithm.learning_rate, algorithm.discount) == (128, rate, 0.99)
+        assert algorithm.target_rate == 5e-3
+        assert (config.network.hidden_sizes, config.network.activation) == ((256, 256), "relu")
+        assert (replay.capacity_steps, replay.min_steps, replay.samples_per_insert) == (1_000_000, 5_000, 128.0)
+        assert (replay.sampler, replay.priority_exponent, replay.importance_exponent) == ("ners", 0.5, 0.4)
+        assert (replay.ners.learning_rate, replay.ners.batch_size, replay.ero.learning_rate) == (1e-4, 128, 1e-4)
+        assert (config.steps, config.evaluation.interval, config.evaluation.episodes) == (500_000, 1_000, 1)
+    td3 = load_preset("ners_td3").algorithm
+    assert (td3.policy_delay, td3.target_interval) == (2, 1)
+    assert (td3.exploration_std, td3.target_noise, td3.target_noise_clip) == (0.1, 0.2, 0.5)

@@ -142,3 +142,44 @@ def test_the_width_of_a_bucket(tasks, total, width):
 
 def test_names_begin_with_the_prefix():
     assert task_metrics(POLES, {1: 2.0}, "evaluation") == {"evaluation/Acrobot-v1/mean_return": 2.0}
+
+
+def test_a_bucket_has_the_percentiles_of_its_own_episodes():
+    values = np.random.default_rng(0).normal(size=(3, 40))
+    returns = TaskReturns(("CartPole-v1",), 100)
+    for bucket, row in enumerate(values):
+        for place, value in enumerate(row.tolist()):
+            returns.add([episode(value)], 100 * bucket + 2 * place + 1)
+    returns.finish(300)
+    closed = returns.take_closed()
+    assert [end for end, _ in closed] == [100, 200, 300]
+    for (_, metrics), row in zip(closed, values, strict=True):
+        assert metrics["buckets/return_p20"] == pytest.approx(np.percentile(row, 20))
+        assert metrics["buckets/return_p80"] == pytest.approx(np.percentile(row, 80))
+    # A bucket in which no episode ends keeps what it had, like its mean.
+    returns.finish(400)
+    ((_, metrics),) = returns.take_closed()
+    assert metrics["buckets/return_p20"] == pytest.approx(np.percentile(values[2], 20))
+    several = TaskReturns(POLES, 100)
+    several.add([episode(1), episode(2, 1)], 50)
+    several.finish(100)
+    assert not [name for name in several.take_closed()[0][1] if "return_p" in name]
+
+
+def test_percentiles_go_on_and_states_of_before_begin_them_anew():
+    whole, first = TaskReturns(POLES[:1], 100), TaskReturns(POLES[:1], 100)
+    values = np.random.default_rng(0).normal(size=60).tolist()
+    for returns in (whole, first):
+        returns.add([episode(value) for value in values[:30]], 40)
+    state = json.loads(json.dumps(first.state_dict()))
+    resumed, older = TaskReturns(POLES[:1], 100), TaskReturns(POLES[:1], 100)
+    resumed.load_state_dict(state)
+    older.load_state_dict({key: value for key, value in state.items() if key not in ("returns", "percentiles")})
+    for returns in (whole, resumed, older):
+        returns.add([episode(value) for value in values[30:]], 60)
+        returns.finish(100)
+    ((_, expected),) = whole.take_closed()
+    assert resumed.take_closed() == [(100, expected)]
+    ((_, metrics),) = older.take_closed()
+    assert metrics["buckets/mean_return"] == expected["buckets/mean_return"]
+    assert metrics["buckets/return_p20"] == pytest.approx(np.percentile(values[30:], 20))

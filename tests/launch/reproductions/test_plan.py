@@ -46,6 +46,8 @@ def test_a_scale_shortens_steps_replay_and_warm_up():
     config = load_preset("ddpg")
     assert scaled(config, 0.01) == {"steps": 100_000, "replay.capacity-steps": 5243, "replay.min-steps": 2621}
     (run, *_) = make_plan(load_figure("refer/figure-2"), ReproduceOptions(scale=0.01, games=1, seeds=1))
+    assert run.config.bucket_frames == 2_000, "buckets shrink with the run"
+    assert list(run.words[run.words.index("--bucket-frames") :][:2]) == ["--bucket-frames", "2000"]
     assert (run.config.steps, run.config.replay.capacity_steps, run.config.replay.min_steps) == (100_000, 5243, 2621)
     assert "--replay.capacity-steps 5243" in str(run)
 
@@ -98,7 +100,7 @@ def test_an_arm_that_is_a_sweep_counts_its_members():
 
 def test_games_that_are_not_installed_are_named_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepmind_lab", None)  # other tests put a stand-in there
-    plan._why_not.cache_clear()
+    plan.why_not_playable.cache_clear()
     figure = load_figure("laser/figure-3")
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
     assert len(found) == 1

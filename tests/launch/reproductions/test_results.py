@@ -1,11 +1,13 @@
 """What a reproduction ends with: panels, table and standings, from curves that are known."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from launch.reproductions import results
 from launch.reproductions.figure import Arm, Curve, Figure, Number, Pair
-from launch.reproductions.outcomes import NUM_POINTS, Outcomes
+from launch.reproductions.outcomes import BUCKET, HIGH, LOW, NUM_POINTS, Outcomes
 
 METRIC = "charts/mean_return"
 GAMES = ("ALE/Pong-v5", "ALE/Breakout-v5")
@@ -81,7 +83,7 @@ def test_the_last_tenth_of_each_member_is_a_point_over_its_setting(drawn):
     results.picture_of(runs, "")
     *_, panel = drawn
     (line,) = panel.lines
-    tenth = np.mean([55 / 60, 56 / 60, 57 / 60, 58 / 60, 59 / 60, 1.0])
+    tenth = np.mean(np.arange(181, 201) / 200)
     assert np.allclose(line.points, [(1e-3, tenth), (1e-2, tenth), (2e-3, 2 * tenth)])
     assert (line.is_points, panel.is_log_x, panel.x_title) == (True, True, "learning rate")
 
@@ -110,3 +112,22 @@ def test_standings_without_reference_scores_are_among_the_arms():
     standings = results.standings_of(outcomes({"one": [[1.0], [1.0]], "two": [[3.0], [3.0]]}, wins=True))
     assert [row[:2] for row in standings] == [("one", "2.00"), ("two", "1.00")]
     assert standings[0][2] == "+0"
+
+
+def test_the_contours_of_episodes_are_means_over_runs_of_their_percentiles(drawn):
+    runs = outcomes({"one": [[2.0, 4.0, 9.0]]}, games=GAMES[:1], band="episodes")
+    figure = dataclasses.replace(runs.figure, curves=(Curve(BUCKET, "return"), Curve("kl_from_behaviour", "nats")))
+    rows = runs.curves[METRIC, "one", GAMES[0]]
+    unfinished = np.full_like(rows[:1], np.nan)
+    curves = {
+        (BUCKET, "one", GAMES[0]): np.concatenate([rows, unfinished]),
+        (LOW, "one", GAMES[0]): np.concatenate([rows - np.array([1.0, 2.0, 3.0])[:, None, None], unfinished]),
+        (HIGH, "one", GAMES[0]): np.concatenate([rows + np.array([0.0, 0.0, 3.0])[:, None, None], unfinished]),
+        ("kl_from_behaviour", "one", GAMES[0]): rows,
+    }
+    results.picture_of(dataclasses.replace(runs, figure=figure, curves=curves), "small")
+    returns, kl = (panel.lines[0] for panel in drawn)
+    assert returns.points[-1] == pytest.approx((6.0, 5.0))  # the mean
+    assert returns.band[-1] == pytest.approx((3.0, 6.0))
+    assert kl.points[-1] == pytest.approx((6.0, 4.0))  # the median
+    assert kl.band[-1] == pytest.approx(np.percentile([2.0, 4.0, 9.0], [20, 80]).tolist())

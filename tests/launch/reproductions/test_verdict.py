@@ -1,11 +1,18 @@
 """Statistics of runs and verdicts of rules."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from laser.scoring.scores import find_reference
 from laser.scoring.statistics import mean_interval, share_interval
+from launch.records.metrics_db import MetricsDb, Tick
+from launch.reproductions.catalogue import load_figure
 from launch.reproductions.figure import Arm, Curve, Figure, Rule
-from launch.reproductions.outcomes import NUM_POINTS, Outcomes, in_force, points_of, steps_to
+from launch.reproductions.options import ReproduceOptions
+from launch.reproductions.outcomes import BUCKET, NUM_POINTS, Outcomes, in_force, points_of, read_outcomes, steps_to
+from launch.reproductions.plan import make_plan
 from launch.reproductions.verdict import judge
 
 METRIC = "charts/mean_return"
@@ -99,20 +106,21 @@ def test_the_best_member_is_taken_at_each_point_and_after_the_median_over_games(
 
 
 def test_statistics_of_a_curve():
-    curve = np.concatenate([np.zeros(NUM_POINTS - 7), [9.0], np.ones(6)])[None, None]
+    tenth = NUM_POINTS // 10
+    curve = np.concatenate([np.zeros(NUM_POINTS - tenth - 1), [9.0], np.ones(tenth)])[None, None]
     given = outcomes({"one": [curve]})
     assert given.statistic(METRIC, "one", "a", "final")[0] == 1.0
     assert given.statistic(METRIC, "one", "a", "best")[0] == 9.0
-    assert given.statistic(METRIC, "one", "a", "area")[0] == pytest.approx(15.0 / NUM_POINTS)
+    assert given.statistic(METRIC, "one", "a", "area")[0] == pytest.approx((9.0 + tenth) / NUM_POINTS)
 
 
 def test_a_value_holds_until_the_next_is_recorded():
-    points = points_of(600)
+    points = points_of(2_000)
     assert points[0] == 10
     series = in_force([(15, 1.0), (300, 2.0)], points)
     assert (series[0], series[28], series[29], series[-1]) == (1.0, 1.0, 2.0, 2.0)
-    assert steps_to(series[None], 2.0, 600).tolist() == [300.0]
-    assert steps_to(series[None], 3.0, 600).tolist() == [np.inf]
+    assert steps_to(series[None], 2.0, 2_000).tolist() == [300.0]
+    assert steps_to(series[None], 3.0, 2_000).tolist() == [np.inf]
 
 
 def test_wilsons_interval_against_its_published_values():
@@ -142,7 +150,7 @@ def test_speed_is_the_ratio_of_env_steps_until_most_of_the_rise():
     given = outcomes({"one": [soon], "two": [late]})
     assert judge(rule(compare="speed", side="below"), given).estimate == pytest.approx(10 / 40)
     given = outcomes({"one": [never], "two": [late]})
-    assert judge(rule(compare="speed", side="below"), given).estimate == pytest.approx(60 / 40)
+    assert judge(rule(compare="speed", side="below"), given).estimate == pytest.approx(NUM_POINTS / 40)
     three = np.concatenate([soon] * 3)
     given = outcomes({"one": [three], "two": [np.concatenate([late] * 3)]})
     assert judge(rule(compare="speed", side="below", threshold=0.6), given).words == "reproduced"
@@ -156,3 +164,25 @@ def test_members_near_the_best_are_counted_within_their_game():
     assert seen.estimate == pytest.approx((2 + 1) / 8)  # the midpoint of each game's own range
     assert seen.num == 8
     assert (seen.low, seen.high) == pytest.approx(share_interval(3, 8))
+
+
+def test_the_best_window_is_one_of_all_windows_of_a_curve(tmp_path):
+    """As in Reactor's table 3: 200 windows of 1M frames, recorded each at its end; one of them is the best."""
+    figure = load_figure("reactor/table-3")
+    assert figure.full.values["bucket-frames"] * 200 == 4 * figure.full.steps
+    runs = make_plan(figure, ReproduceOptions(games=1, seeds=1))[:1]
+    reference = find_reference(runs[0].game)
+    generator = np.random.default_rng(0)
+    for best in (0, 77, 199):
+        windows = generator.uniform(0.0, 10.0, 200)
+        windows[best] = 11.0
+        (tmp_path / f"{best}").mkdir()
+        with MetricsDb(tmp_path / f"{best}" / "metrics.db") as metrics:
+            for number, value in enumerate(windows.tolist(), start=1):
+                metrics.write(Tick(number, 0.0, number * 250_000, number * 1_000_000, 1), {BUCKET: value})
+        figure_of_one = dataclasses.replace(figure, arms=figure.arms[:1])
+        outcomes = read_outcomes(figure_of_one, runs, {runs[0].name: tmp_path / f"{best}"}, small=False)
+        (found,) = outcomes.statistic(BUCKET, runs[0].arm, runs[0].game, "best")
+        assert found == pytest.approx(reference.normalise(11.0))
+        (row,) = outcomes.curve(BUCKET, runs[0].arm, runs[0].game)
+        assert row == pytest.approx([reference.normalise(value) for value in windows])

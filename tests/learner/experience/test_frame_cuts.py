@@ -39,7 +39,7 @@ def stored(padding, stack, shape, mean_length):
         EnvironmentSpec("Frames-v0", {"image": FramesSpec(shape, stack=stack, padding=padding)}, DiscreteActions(2)),
         {"logits": ArraySpec((2,))},
     )
-    shard = Shard(spec, ReplayConfig(capacity_steps=3000), [MemberSettings(0)])
+    shard = Shard(spec, ReplayConfig(capacity_steps=3000, sequence_starts="step"), [MemberSettings(0)])
     rng = np.random.default_rng(mean_length)
     log = []
     for episode in range(40):
@@ -65,14 +65,15 @@ def channels(stacked):
     return truth if truth.ndim == 3 else truth.permute(0, 3, 1, 2).flatten(0, 1)
 
 
+@pytest.mark.parametrize("view", ["streams", "sequences"])
 @pytest.mark.parametrize("padding", ["zeros", "repeat"])
 @pytest.mark.parametrize(("stack", "shape"), [(4, (3, 2)), (1, (3, 2, 3)), (3, (2, 2, 3))])
 @pytest.mark.parametrize("mean_length", [2, 9])
-def test_streams_show_what_the_environment_showed(padding, stack, shape, mean_length):
+def test_pieces_show_what_the_environment_showed(view, padding, stack, shape, mean_length):
     shard, spec, log = stored(padding, stack, shape, mean_length)
     amid = False
     for sequence in range(8):
-        sample = wait(shard.sample(SampleRequest(0, 6, view="streams", sequence=sequence)), 5, "streams")
+        sample = wait(shard.sample(SampleRequest(0, 6, view=view, sequence=sequence)), 5, view)
         (batch,) = collate([Mix(None, sample)], spec, 0, 0.9, 0)
         stacks = stack_frames(batch.observations["image"], batch.first, stack, padding)
         for i in range(6):

@@ -35,7 +35,7 @@ def index(request):
     """A replay in use: short or long episodes, some forgotten, some open, pages shared by episodes."""
     rng = np.random.default_rng(1)
     spec = make_spec(4)
-    shard = Shard(spec, ReplayConfig(capacity_steps=160), [MemberSettings(0)])
+    shard = Shard(spec, ReplayConfig(capacity_steps=160, sequence_starts="step"), [MemberSettings(0)])
     streams = [Stream(spec, rng, environment=e, mean_length=request.param) for e in range(3)]
     for _ in range(25):
         wait(shard.insert(join([stream.next_unroll() for stream in streams])), 5, "insert")
@@ -62,13 +62,15 @@ def test_draws_follow_the_stated_probabilities(kind, view, index):
     stored = (
         {(p, r) for p, r in np.argwhere(live).tolist()}
         if view == "steps"
+        else {(p, r) for p, r in np.argwhere(index.starts.allowed(np.arange(len(live)))).tolist()}
+        if view == "sequences"
         else {(p, 0) for p in index.live_pages.items.tolist()}
     )
     assert draw.num_stored == len(stored)
     assert set(items) <= stored
     assert (draw.probabilities > 0).all()
     # Every item was drawn, so the stated probabilities are those of all items.
-    drawable = {item for item in stored if view == "steps" or live[item[0]].any() or "episodes" not in kind.name}
+    drawable = {item for item in stored if view != "unrolls" or live[item[0]].any() or "episodes" not in kind.name}
     assert set(items) == drawable
     assert sum(stated.values()) == pytest.approx(1.0, abs=1e-9)
     statistic = sum((counts[i] - num_draws * p) ** 2 / (num_draws * p) for i, p in stated.items())

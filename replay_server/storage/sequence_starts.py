@@ -1,0 +1,106 @@
+"""The stored steps at which a sequence of T rows may begin, and their number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from replay_server.storage.dense_set import DenseSet
+
+_MOST_AT_ONCE = 1 << 20
+
+
+class SequenceStarts:
+    """Counts the starts of whole sequences, and draws from them uniformly. Not thread-safe.
+
+    A sequence that begins at row r of a page has the rows r..T-1 of this page and 0..r-1 of the next page of the same
+    environment. It may begin at every stored step whose T rows are stored: at row 0 of each page, and at later rows
+    where the next page is live, too. Like a stored unroll, a sequence may hold the end of one episode and the
+    beginning of the next.
+
+    The arrays are those of the `EpisodeIndex`, which calls `update` after each change; they hold numbers below 0 where
+    there is no episode or page.
+
+    Args:
+        episode_of_row: int32 [num_pages, T], the live episode of each step.
+        next_page: int32 [num_pages].
+        previous_page: int32 [num_pages].
+        num_segments: int32 [num_pages], live episodes with rows in the page.
+        live_pages: pages with segments.
+    """
+
+    def __init__(
+        self,
+        episode_of_row: np.ndarray,
+        next_page: np.ndarray,
+        previous_page: np.ndarray,
+        num_segments: np.ndarray,
+        live_pages: DenseSet,
+    ):
+        self.total = 0
+        self._episode_of_row = episode_of_row
+        self._next_page = next_page
+        self._previous_page = previous_page
+        self._num_segments = num_segments
+        self._live_pages = live_pages
+        self._num_of_page = np.zeros(len(next_page), np.int32)
+        # The page before each one at its last update: a page that became free has lost its neighbours.
+        self._known_previous = np.full(len(next_page), -1, np.int32)
+
+    def allowed(self, pages: np.ndarray) -> np.ndarray:
+        """Return bool [N, T]: whether a sequence may begin at each row of these pages."""
+        starts: np.ndarray = self._episode_of_row[pages] >= 0
+        following = self._next_page[pages]
+        goes_on = (following >= 0) & (self._num_segments[following] > 0)
+        starts[:, 1:] &= goes_on[:, None]
+        return starts
+
+    def update(self, pages: np.ndarray) -> None:
+        """Count anew after pages were inserted, or some or all of their rows were forgotten.
+
+        The pages before them are counted, too, since their sequences reach into these.
+        """
+        before = np.concatenate([self._known_previous[pages], self._previous_page[pages]])
+        self._known_previous[pages] = self._previous_page[pages]
+        changed = np.unique(np.concatenate([pages, before[before >= 0]]))
+        counts = self.allowed(changed).sum(1, dtype=np.int32)
+        self.total += int(counts.sum()) - int(self._num_of_page[changed].sum())
+        self._num_of_page[changed] = counts
+
+    def recount(self) -> None:
+        """Count everything, after the index was restored."""
+        self._num_of_page[:] = 0
+        self.total = 0
+        self._known_previous[:] = -1
+        self.update(self._live_pages.items.copy())
+
+    def draw(self, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return pages int32 [N] and rows int64 [N] of starts drawn uniformly with replacement; there is at least one.
+
+        Draws rows of live pages and rejects those that are no starts; nearly all rows are.
+        """
+        unroll_length = self._episode_of_row.shape[1]
+        num_rows = len(self._live_pages) * unroll_length
+        pages, rows = np.empty(num_items, np.int32), np.empty(num_items, np.int64)
+        num_done = 0
+        while num_done < num_items:
+            num_missing = num_items - num_done
+            # A tenth more than expected, so that a second round is rare.
+            num_drawn = int(num_missing * num_rows / self.total * 1.1) + 8
+            place, row = np.divmod(rng.integers(num_rows, size=min(num_drawn, _MOST_AT_ONCE)), unroll_length)
+            page = self._live_pages.items.take(place)
+            accepted = np.flatnonzero(self.allowed(page)[np.arange(len(page)), row])[:num_missing]
+            pages[num_done : num_done + len(accepted)] = page.take(accepted)
+            rows[num_done : num_done + len(accepted)] = row.take(accepted)
+            num_done += len(accepted)
+        return pages, rows
+
+    def check_valid(self) -> None:
+        """Assert the counts by recounting; for tests."""
+        everything = np.arange(len(self._num_of_page))
+        assert (self._num_of_page == self.allowed(everything).sum(1)).all()
+        assert self.total == self._num_of_page.sum()
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held."""
+        return self._num_of_page.nbytes + self._known_previous.nbytes
