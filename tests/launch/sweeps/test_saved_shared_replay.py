@@ -7,12 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_sweeps import SMALL
+from small_sweeps import SMALL, newest_counts
 from stopped_sweeps import stopped
 
 from launch.errors import NothingToResumeError
 from launch.presets import change, load_preset
-from launch.records.metrics_db import read_names, read_series
 from launch.supervision.shared_replay import SharedReplay
 from launch.sweeps import sweep as sweeps
 from launch.sweeps.sweep import sweep
@@ -28,12 +27,6 @@ def small(path: Path, concurrent: int = 1, **changes: object) -> SweepConfig:
     return SweepConfig(base, grid, SweepOptions(share_replay=True, concurrent=concurrent))
 
 
-def newest(path: Path, number: int) -> dict[str, float]:
-    metrics = path / "members" / str(number) / "metrics.db"
-    names = [name for name in read_names(metrics) if name.startswith(("ledger/", "totals/"))]
-    return {name: read_series(metrics, name)[-1][1] for name in names}
-
-
 def stored_steps(path: Path) -> int:
     """Return the steps of the unrolls in the sweep's newest saved replay."""
     states = load_newest_checkpoint(path / "checkpoints")[0].state["tree"]["replay"]
@@ -42,12 +35,12 @@ def stored_steps(path: Path) -> int:
 
 def check_balance(path: Path) -> dict[str, float]:
     """Check that all that the members made arrived or has a reason; return the newest ledger."""
-    values = max((newest(path, number) for number in range(3)), key=lambda each: each["ledger/received"])
+    values = max((newest_counts(path, number) for number in range(3)), key=lambda each: each["ledger/received"])
     assert {name: n for name, n in values.items() if name.startswith("ledger/imbalance/") and n} == {}
     assert values["ledger/duplicates"] == 0.0
     made = 0.0
     for number in range(3):
-        for name, n in newest(path, number).items():
+        for name, n in newest_counts(path, number).items():
             made += n if name == "totals/unrolls" or name.startswith("totals/unrolls_unreported/") else 0.0
             made -= n if name.startswith("totals/unrolls_lost/") else 0.0
     assert values["ledger/received"] == made
