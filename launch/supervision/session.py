@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -42,6 +41,7 @@ from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.last_saves import check_in_place, save_what_can_be_saved, try_to_save
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
+from launch.supervision.node_watch import NodeWatch
 from launch.supervision.pace import PaceLimit
 from launch.supervision.places import OpenRun, Places
 from launch.supervision.saved_replay import SavedReplay
@@ -120,10 +120,6 @@ def run_session(
         return session.train(supervisors, show, make_evolution, openers, make_caller, pruner)
 
 
-# Seconds between two looks whether actors that share a CPU could have one of their own; one of each member moves.
-_MOVE_INTERVAL_S = 10.0
-
-
 class _Session:
     """The files, components and members of a session. Used from one thread.
 
@@ -157,9 +153,6 @@ class _Session:
         self._outcomes: dict[int, Outcome] = {}
         self._caller: Caller | None = None
         self._logged: set[RunDirectory] = set()
-        self._num_places = plan.num_at_begin
-        self._num_said = 0  # notes of the runtime
-        self._moved_at = time.monotonic()
 
     def begin(self, further: Sequence[Path]) -> list[MemberSupervisor]:
         """Start the members that begin at once, and return their supervisors; a member that is lost has ended."""
@@ -177,7 +170,7 @@ class _Session:
         for run, recorder in zip(self._runs, self._recorders, strict=True):
             self._track(recorder, run)
         self._say(self._notes())
-        self._num_said = len(self._runtime.notes)
+        self._nodes = NodeWatch(self._runtime, self._plan.num_at_once, self._plan.num_at_begin, self._say)
         topologies = self._place(at_once, saved, further)
         supervisors = []
         for run, topology, recorder, nothing in zip(self._runs, topologies, self._recorders, lost, strict=True):
@@ -299,7 +292,7 @@ class _Session:
             Places(
                 waiting,
                 openers,
-                self._room,
+                self._nodes.room,
                 self._open_later,
                 self._runtime,
                 shared,
@@ -349,31 +342,9 @@ class _Session:
         self._save_replay(supervisors[0].topology.shards, schedule.supervisors)
         return self._end()
 
-    def _say_notes(self) -> None:
-        """Say what the runtime has noted since the last time, such as a node that joined and is not used."""
-        notes = self._runtime.notes[self._num_said :]
-        self._num_said += len(notes)
-        self._say([f"warning: {note}" for note in notes])
-
-    def _room(self) -> int:
-        """Return the number of members that may train at once, and say when it has changed."""
-        room = int(min(self._plan.num_at_once, max(1, self._runtime.room())))
-        self._say_notes()
-        if room != self._num_places:
-            more = "more" if room > self._num_places else "fewer"
-            members = f"{room} member" + ("" if room == 1 else "s")
-            self._say([f"the cluster has room for {members} at once now, {more} than before"])
-        self._num_places = room
-        return room
-
     def _look(self) -> None:
         self._runtime.check()
-        if time.monotonic() - self._moved_at > _MOVE_INTERVAL_S:
-            self._moved_at = time.monotonic()
-            names = self._runtime.crowded()
-            self._say_notes()
-            for supervisor in self._schedule.running:
-                supervisor.parts.move(names)
+        self._nodes.move_actors(self._schedule.running)
         if self._caller is not None:
             self._caller.look()
 
