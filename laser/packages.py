@@ -53,6 +53,7 @@ OPTIONAL = {
     "onnx": OptionalPackage("onnx", "laser export --format onnx", "export"),
     "onnxscript": OptionalPackage("onnxscript", "laser export --format onnx", "export"),
     "scikit-learn": OptionalPackage("sklearn", "the importance of settings on a sweep's page", "analysis"),
+    "nvidia-ml-py": OptionalPackage("pynvml", "how busy a GPU is, on a run's page", "gpu"),
     "optuna": OptionalPackage("optuna", "laser sweep --tuner optuna", "optuna"),
     "onnxruntime": OptionalPackage("onnxruntime", "laser export --format onnx", "export"),
 }

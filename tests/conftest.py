@@ -61,6 +61,8 @@ NEEDS = {
     "launch/export/test_export.py::onnx": ("onnx", "onnxscript", "onnxruntime"),
     "launch/records/test_videos.py": ("imageio_ffmpeg", "pygame"),
     "launch/recording/test_event_file.py": ("tensorboard",),
+    "launch/recording/test_process_usage.py::test_the_use_of_a_gpu": ("pynvml",),
+    "launch/recording/test_process_usage.py::test_a_driver": ("pynvml",),
     "launch/recording/test_recorder.py": ("tensorboard",),
     "launch/report": ("matplotlib",),
     "launch/reproductions/test_reproduce.py": ("matplotlib",),
