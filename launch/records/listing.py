@@ -22,8 +22,10 @@ Status = Literal["running", "finished", "pruned", "stopped", "failed", "interrup
 FRESH_S = 20.0
 """A run with newer numbers than this counts as running even if its lock cannot be seen, as on a network disk."""
 
+MOST = 5000
+"""Runs and sweeps that a listing has at most."""
+
 _DEPTH = 4
-_MOST = 5000
 _INSIDE = frozenset({"checkpoints", "videos", "replay"})
 _LOG_TAIL_BYTES = 16_384  # fifty lines with room for a traceback's long ones
 
@@ -85,7 +87,7 @@ def find_entries(root: Path) -> dict[str, Entry]:
         entry = _entry(root, path, sweep)
         own = found[entry.sweep].sweep_options if entry.sweep else _options_of(entry)
         found[entry.key] = replace(entry, sweep_options=own)
-        if len(found) >= _MOST:
+        if len(found) >= MOST:
             break
     return found
 
@@ -139,7 +141,7 @@ def last_state(directory: Path) -> str:
     return _last_state(directory, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=2 * _MOST)
+@lru_cache(maxsize=2 * MOST)
 def _last_state(directory: Path, changed_ns: int, num_bytes: int) -> str:
     """Return the last state in a log that has not changed since: pages need those of hundreds of runs."""
     for line in reversed(log_tail(directory).splitlines()):

@@ -27,6 +27,7 @@ from launch.dashboard.pages.further_columns import (
 from launch.dashboard.pages.parts import clock, labelled
 from launch.dashboard.table_view import COLUMN_DEFAULTS, NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.recording.metric_table import RATE, RETURN
+from launch.records import listing
 from launch.records.listing import Entry, printable
 from launch.records.run_summary import NUM_RETURNS
 
@@ -309,4 +310,5 @@ def _where(library: Library, rows: list[dict[str, Any]]) -> str:
     running = sum(row["status"] == "running" for row in rows)
     reading = sum(row["status"] == _READING for row in rows)
     still = f"; the numbers of {reading} older ones are still being read" if reading else ""
-    return f"{len(rows)} in {printable(str(library.root))}, {running} running{still}"
+    cut = "; further ones are left out: open a directory below it" if len(library.entries()) >= listing.MOST else ""
+    return f"{len(rows)} in {printable(str(library.root))}, {running} running{still}{cut}"

@@ -3,6 +3,8 @@
 import time
 
 from launch.dashboard.library import Library
+from launch.dashboard.pages import runs
+from launch.records import listing
 from launch.records.metrics_db import MetricsDb, Tick
 
 RUNNING = "2026-01-01 00:00:00 running: there\n"
@@ -71,3 +73,16 @@ def test_members_with_the_same_problem_are_named_in_one_sentence(tmp_path, make_
     assert said == [
         "members 0, 2: the run failed: ValueError: bad; it had no checkpoint yet, so it can only be begun again"
     ]
+
+
+def test_a_listing_that_leaves_runs_out_says_so(tmp_path, make_run, monkeypatch) -> None:
+    for number in range(4):
+        make_run(f"run{number}")
+    row = {"status": "finished"}
+    library = Library(tmp_path / "runs")
+    assert len(library.entries()) == 4
+    assert runs._where(library, [row] * 4) == f"4 in {tmp_path / 'runs'}, 0 running"
+    monkeypatch.setattr(listing, "MOST", 3)
+    library = Library(tmp_path / "runs")
+    assert len(library.entries()) == 3
+    assert runs._where(library, [row] * 3).endswith(", 0 running; further ones are left out: open a directory below it")
