@@ -46,6 +46,7 @@ NEEDS = {
     "launch/dashboard/test_action_names.py::atari": ("ale_py",),
     "launch/dashboard/test_address.py": ("dash",),
     "launch/dashboard/test_guard.py": ("dash",),
+    "launch/dashboard/test_library.py::leaves_runs_out": ("dash", "dash_ag_grid"),
     "launch/dashboard/test_live.py::test_a_trained_agent_plays_whole_episodes": ("pygame",),
     "launch/dashboard/test_importance.py::settings": ("sklearn",),
     "launch/dashboard/test_run_panels.py": ("dash", "dash_ag_grid", "selenium"),

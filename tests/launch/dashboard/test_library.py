@@ -3,7 +3,6 @@
 import time
 
 from launch.dashboard.library import Library
-from launch.dashboard.pages import runs
 from launch.records import listing
 from launch.records.metrics_db import MetricsDb, Tick
 
@@ -76,6 +75,8 @@ def test_members_with_the_same_problem_are_named_in_one_sentence(tmp_path, make_
 
 
 def test_a_listing_that_leaves_runs_out_says_so(tmp_path, make_run, monkeypatch) -> None:
+    from launch.dashboard.pages import runs
+
     for number in range(4):
         make_run(f"run{number}")
     row = {"status": "finished"}
