@@ -137,9 +137,9 @@ def missing_for(path, test=""):
 @pytest.fixture(autouse=True)
 def _accounts_balance(request):
     """Every run that a test leaves in its `tmp_path` has accounts whose two sides are equal, however it ended."""
-    from balances import imbalances_in
-
     place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
     for path in () if place is None else place.rglob("metrics.db"):
+        from balances import imbalances_in
+
         assert not imbalances_in(path), f"{path}: {imbalances_in(path)}"
