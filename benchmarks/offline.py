@@ -165,26 +165,29 @@ def section(names: Sequence[str]) -> list[str]:
         "## From a log alone",
         "",
         "A log is the replay of a whole training run, without statistics of its behaviour; medians over seeds (lowest",
-        "to highest) of 20 episodes after training. The last column: the gain over random play, beside the log's.",
+        "to highest) of 20 episodes after training, and how many times the log's gain over random play that is.",
         "",
-        "| | the log | return | gain, beside the log's |",
-        "|---|---|---|---|",
+        "| task | the log | learned from it |",
+        "|---|---|---|",
     ]
     machine = ""
     for name in names:
         results, task = read(file_of(name)), TASKS[name]
         machine = results["machine"]
+        logged = _spread([run["log"] for run in next(iter(results["sides"].values())).values()])
+        learned = []
         for side, runs in results["sides"].items():
             gains = [(run["value"] - RANDOM[name]) / (run["log"] - RANDOM[name]) for run in runs.values()]
-            logged, values = ([run[key] for run in runs.values()] for key in ("log", "value"))
-            cells = (_spread(logged, 0), _spread(values, 0), _spread(gains, 2))
-            lines.append(f"| {task.title}, {side} | {' | '.join(cells)} |")
+            values = _spread([run["value"] for run in runs.values()])
+            learned.append(f"{side} {values}: {statistics.median(gains):.1f} times")
+        num_seeds = len(next(iter(results["sides"].values())))
+        lines.append(f"| {task.title}, {num_seeds} seeds | {logged} | {'; '.join(learned)} |")
     return [*lines, "", f"`python benchmarks/offline.py {' '.join(names)}`, {machine}."]
 
 
-def _spread(values: Sequence[float], digits: int) -> str:
+def _spread(values: Sequence[float]) -> str:
     low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f}, n={len(values)})"
+    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
 
 
 if __name__ == "__main__":
