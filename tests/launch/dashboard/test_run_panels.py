@@ -180,9 +180,9 @@ def test_a_note_is_kept_and_an_archived_run_leaves_the_table(browser, address, r
     note = "const note = document.querySelector('#note'); return note && note.value"
     wait("the note again", lambda: browser.execute_script(note) == "diverged after the second spike")
     browser.get(f"{address}?column=note&column=tags")
-    wait("the other runs", lambda: names_in_table(browser) == [*IMPALA, "one"])
+    wait("the other runs", lambda: names_in_table(browser) == [*IMPALA, "on-gpu", "one"])
     find(browser, "#archived input").click()
-    wait("all", lambda: names_in_table(browser) == [*IMPALA, "one", "other"])
+    wait("all", lambda: names_in_table(browser) == [*IMPALA, "on-gpu", "one", "other"])
     browser.execute_script("window.dash_ag_grid.getApi('table').ensureColumnVisible('c_tags')")
     wait("the last column", lambda: texts(browser, "#table .ag-row [col-id=c_tags]"))
     assert "paper" in texts(browser, "#table .ag-row [col-id=c_tags]")
