@@ -124,7 +124,7 @@ class ReplayWatch:
             return shard.accounts()
         except PortClosedError:
             seen = self._accounts.last_seen(index)
-            if seen is None:
+            if seen is None or not self._topology.config.outlasts_deaths:
                 raise
             # Its streams have ended with it: its actors have begun others.
             ledger = Ledger(**vars(ended_for_good(seen).ledger))

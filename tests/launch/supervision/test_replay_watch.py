@@ -48,8 +48,9 @@ def seen(inserted):
 class Watched:
     """Two shards under watch, and what was said about them."""
 
-    def __init__(self, saved=None):
+    def __init__(self, saved=None, max_failures=3):
         changes = {"runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "checkpoint_replay": saved is not None}
+        changes["max_failures"] = max_failures
         self.shards, self.lost, self.said = [FakeShard(), FakeShard()], [], []
         plan = plan_member(load_preset("cartpole", changes))
         topology = SimpleNamespace(
@@ -173,4 +174,12 @@ def test_a_shard_that_was_never_seen_has_no_accounts():
     watched = Watched()
     watched.shards[0].error = PortClosedError("its node has ended")
     with pytest.raises(PortClosedError):
+        watched.watch.accounts()
+
+
+def test_a_run_that_may_lose_nothing_ends_at_its_next_checkpoint():
+    watched = Watched(max_failures=0)
+    watched.watch.look_at(add_stats([seen(10), seen(20)], 0))
+    watched.shards[1].error = PortClosedError("shard 1 of the replay has ended")
+    with pytest.raises(PortClosedError, match="shard 1"):
         watched.watch.accounts()
