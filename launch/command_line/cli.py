@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.packages import find_missing
@@ -24,6 +24,9 @@ from launch.command_line.flags import (
 )
 from launch.settings.values import apply_overrides, find_leaves, nearest
 from launch.standard_output import finite, name_long_waits, print_json
+
+if TYPE_CHECKING:
+    from launch.sweeps.sweep_config import SweepConfig
 
 O = TypeVar("O")  # noqa: E741
 
@@ -120,6 +123,31 @@ def _sweep(arguments: list[str]) -> int:
 
     if (exit_code := supervise_if_asked(["sweep", *arguments])) is not None:
         return exit_code
+    _, config = _read_sweep(arguments)
+    from launch.sweeps.sweep import sweep
+
+    result = sweep(config)
+    if config.base.json:
+        print_json(result)
+    return 0
+
+
+def _sweep_over_games(arguments: list[str]) -> int:
+    from launch.reproductions.games_options import take_options
+    from launch.reproductions.over_games import ids_of, sweep_over_games
+
+    words, options = take_options(arguments)
+    on_first = ["--env", ids_of(options, "")[0]] if options.games else []
+    found, first = _read_sweep([*words, *on_first])
+    words = found[: len(found) - len(on_first)]
+    result = sweep_over_games([word for word in words if word not in ("--json", "--quiet")], first, options)
+    if first.base.json:
+        print(json.dumps(finite(result)), flush=True)
+    return 0
+
+
+def _read_sweep(arguments: list[str]) -> tuple[list[str], SweepConfig]:
+    """Return a sweep's arguments with its preset, and its config; say what the user should know of them."""
     from launch.command_line.arguments import parse_sweep, with_preset
     from launch.sweeps.sweep_options import sweep_leaves
 
@@ -131,35 +159,7 @@ def _sweep(arguments: list[str]) -> int:
             print(note, file=sys.stderr)
         for warning in config.warnings():
             print(f"warning: {warning}", file=sys.stderr)
-    from launch.sweeps.sweep import sweep
-
-    result = sweep(config)
-    if config.base.json:
-        print_json(result)
-    return 0
-
-
-def _sweep_over_games(arguments: list[str]) -> int:
-    from launch.command_line.arguments import parse_sweep, with_preset
-    from launch.reproductions.games_options import take_options
-    from launch.reproductions.over_games import ids_of, sweep_over_games
-    from launch.sweeps.sweep_options import sweep_leaves
-
-    words, options = take_options(arguments)
-    on_first = ["--env", ids_of(options, "")[0]] if options.games else []
-    with name_long_waits(_is_quiet(arguments)):
-        found, note = with_preset([*words, *on_first], sweep_leaves())
-    words = found[: len(found) - len(on_first)]
-    first = parse_sweep(found)
-    if not first.base.quiet:
-        if note:
-            print(note, file=sys.stderr)
-        for warning in first.warnings():
-            print(f"warning: {warning}", file=sys.stderr)
-    result = sweep_over_games([word for word in words if word not in ("--json", "--quiet")], first, options)
-    if first.base.json:
-        print(json.dumps(finite(result)), flush=True)
-    return 0
+    return arguments, config
 
 
 def _is_quiet(arguments: Sequence[str]) -> bool:

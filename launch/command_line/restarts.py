@@ -23,13 +23,14 @@ from pathlib import Path
 from types import FrameType
 
 from laser.config import Problem
+from laser.waiting import waiting_for
 from launch.command_line.flags import split_arguments
 from launch.commands import resume_command
 from launch.errors import RUNTIME_FAILED, StoppedError, one_line
 from launch.records.log_file import append_to_log
 from launch.restart_link import END, VARIABLE, connect
 from launch.settings.values import convert
-from launch.standard_output import say
+from launch.standard_output import name_long_waits, say
 
 _MOST_DEATHS = 5
 """Deaths without a newer checkpoint between them, after which a run is not started again."""
@@ -134,14 +135,14 @@ class _Supervisor:
             StoppedError: a signal has come.
         """
         host, _, port = self._address.rpartition(":")
-        begun = time.monotonic()
-        while True:
-            with suppress(OSError, ValueError), socket.create_connection((host.strip("[]"), int(port)), timeout=5.0):
-                return True
-            if time.monotonic() - begun > _HEAD_DEADLINE_S:
-                return False
-            say(f"waiting for the head at {self._address} ({time.monotonic() - begun:.0f} s so far)")
-            self._wait(_HEAD_INTERVAL_S)
+        given_up_at = time.monotonic() + _HEAD_DEADLINE_S
+        with name_long_waits(), waiting_for(f"the head at {self._address}"):
+            while time.monotonic() < given_up_at:
+                with suppress(OSError, ValueError):
+                    socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+                    return True
+                self._wait(_HEAD_INTERVAL_S)
+        return False
 
     def _wait(self, seconds: float) -> None:
         """Wait, unless a signal comes.

@@ -97,7 +97,7 @@ def _settings(entry: Entry) -> dict[str, Any]:
     """
     own = flat({name: value for name, value in entry.config.items() if name not in _OF_THE_RUN_ALONE})
     evolving = {_EVOLVING: entry.name} if entry.sweep and entry.sweep_options.get("pbt") else {}
-    return own | {"shared-replay": bool(entry.sweep and entry.sweep_options.get("share_replay"))} | evolving
+    return own | {"share-replay": bool(entry.sweep and entry.sweep_options.get("share_replay"))} | evolving
 
 
 def _differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -68,11 +68,12 @@ def course_figure(
         theme: of colours.
     """
     makers = {group: [member_number(member) for member in members] for group, members in groups.items()}
-    names = [_key(maker, count) for each in makers.values() for maker in each for count in {"steps", _count(what)}]
+    counts = dict.fromkeys(("steps", _count(what)))
+    names = [_key(maker, count) for each in makers.values() for maker in each for count in counts]
     series = library.series(reader, names, _NUM_POINTS) if reader is not None else {}
     if not series:
         return message_figure(_NOTHING, theme)
-    if not any(name.endswith(_count(what)) for name in series):
+    if not any(name.endswith(f"/{_count(what)}") for name in series):
         return message_figure(_UNRECORDED, theme)
     longest = max(series.values(), key=len)
     steps = {group: _growth(series, each, "steps", longest) for group, each in makers.items()}

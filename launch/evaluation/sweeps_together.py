@@ -99,7 +99,7 @@ class CurveOverRepeats:
 
 @dataclass(frozen=True)
 class SweepsTogether:
-    """What sweeps over games show together.
+    """Results of sweeps over games, put together.
 
     Args:
         games: environment ids.
@@ -158,7 +158,7 @@ class SweepsTogether:
 
 
 def put_together(sweeps: Sequence[SweepOfGames], over_tasks: OverTasks = "median") -> SweepsTogether:
-    """Return what several sweeps show together.
+    """Return the results of several sweeps, put together.
 
     The first sweep of each game makes the first repeat, the second ones the second repeat, and so on.
 

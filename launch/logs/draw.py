@@ -34,7 +34,7 @@ _DEADLINE_S = 60.0
 
 @dataclass(frozen=True)
 class DrawnItems:
-    """What was written: the file, the number of items, what they are, how they were drawn, and from how many."""
+    """A written file: its path, the number of items, their view, their sampler, and the number of items stored."""
 
     file: Path
     items: int

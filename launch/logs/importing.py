@@ -21,7 +21,7 @@ from launch.supervision.signals import stop_on_signals
 
 @dataclass(frozen=True)
 class ImportedLog:
-    """What was read: the run directory, the log's name, and the unrolls and env steps that the replay holds of it."""
+    """A log in a replay: the run's directory, the log's name, and the unrolls and env steps that the replay holds."""
 
     run_dir: str
     name: str

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from actors.actor import Actor
 from laser.environments.statistics import Statistics, statistics_to_json
-from laser.ports import wait
+from laser.ports import PortClosedError, wait
 from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
@@ -106,8 +106,13 @@ def save_member(
 
 
 def _save_replay(run: RunDirectory, topology: Topology) -> list[dict[str, Any]]:
+    """Return the states of the saved shards; none where one has ended for good before anything was saved of it."""
     try:
         return run.replay.save(topology.shards)
+    except PortClosedError:
+        if not topology.config.outlasts_deaths:
+            raise
+        return []
     except OSError as error:
         raise output_error(run.path / "replay", error) from error
 

@@ -32,7 +32,7 @@ def save_what_can_be_saved(run: RunDirectory, supervisor: MemberSupervisor, with
         worker.stop()
     try:
         supervisor.end_accounts()
-    except Exception as error:  # noqa: BLE001 - as below
+    except Exception as error:  # noqa: BLE001 - logged; the first failure is raised
         run.log(f"the accounts of unrolls are incomplete: {type(error).__name__}: {error}")
     if supervisor.topology.learner.failure() is not None:
         return
@@ -49,5 +49,5 @@ def try_to_save(run: RunDirectory, save: Callable[[], None]) -> None:
     """Save, and log an error: the failure that led here is raised by the caller."""
     try:
         save()
-    except Exception as error:  # noqa: BLE001 - as above
+    except Exception as error:  # noqa: BLE001 - logged; the first failure is raised
         run.log(f"no checkpoint could be written: {type(error).__name__}: {error}")

@@ -41,7 +41,7 @@ class SavedReplay:
         self.content: list[dict[str, Any]] = list(shared)
         """The states of all shards, with what they held; empty if that was not saved."""
         self.is_shared = bool(shared)
-        """Whether the content comes from the sweep's own checkpoint."""
+        """True: the content comes from the sweep's own checkpoint."""
         self._num_shards = len(shared)
         self._newest = _accounts_of(shared)
         self._num_made = 0

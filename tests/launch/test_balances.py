@@ -1,4 +1,4 @@
-"""What every test checks of the runs that it leaves."""
+"""The balance of accounts, which is checked after every test."""
 
 from balances import imbalances_in
 

@@ -23,7 +23,7 @@ GRAPH_CONFIG: Any = {
 }
 
 KEYS = "+ and - zoom, left and right move, 0 shows all."
-"""What the keys do on a figure that has the focus; see assets/keys.js."""
+"""Effects of the keys on a figure that has the focus; see assets/keys.js."""
 
 MOST_SMOOTHING = 50
 """Most neighbours on each side of a point that a smoothed curve takes into account."""
@@ -71,7 +71,7 @@ def panel(
         note: a line below the title, about what the user can do; "": none.
         facet: name of the figure among those that are zoomed together.
         tools: further buttons, before those that save.
-        keys: what the keys do on the figure, for those who hear the page.
+        keys: effects of the keys on the figure, for those who hear the page.
     """
     kinds: list[dict[str, Any]] = [{"data-save": kind, "children": kind.upper()} for kind in ("png", "svg", "csv")]
     buttons = [

@@ -54,10 +54,10 @@ def test_what_a_sweep_does_to_its_members_keeps_them_from_runs_with_the_same_set
         ["shared/member 0", "shared/member 1"],
     ]
     assert list(named) == [
-        "shared-replay False (4 seeds)",
-        "member evolving/member 0, shared-replay False",
-        "member evolving/member 1, shared-replay False",
-        "shared-replay True (2 seeds)",
+        "share-replay False (4 seeds)",
+        "member evolving/member 0, share-replay False",
+        "member evolving/member 1, share-replay False",
+        "share-replay True (2 seeds)",
     ]
 
 
