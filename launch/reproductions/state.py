@@ -52,13 +52,11 @@ class Reproduction:
                 replace_file(record, json.dumps({**then, "rules": then["rules"] | now["rules"]}, indent=1).encode())
             return
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise CannotCreateError(self._option, f"{self.path} holds other files", f"choose another --{self._option}")
+            raise self._refusal(f"{self.path} holds other files")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CannotCreateError(
-                self._option, f"{self.path}: {error.strerror}", f"choose another --{self._option}"
-            ) from error
+            raise self._refusal(f"{self.path}: {error.strerror}") from error
         replace_file(record, json.dumps(now, indent=1).encode())
 
     def run_dir(self, run: Run) -> Path:
@@ -101,30 +99,28 @@ class Reproduction:
             if not all(isinstance(then.get(key), kind) for key, kind in _PARTS.items()):
                 raise ValueError("it lacks a part")
         except (OSError, ValueError, AttributeError) as error:
-            raise CannotCreateError(
-                self._option, f"{record} cannot be read: {error}", f"choose another --{self._option}"
-            ) from error
+            raise self._refusal(f"{record} cannot be read: {error}") from error
         return dict(then)
 
+    def _refusal(self, wrong: str, first: str = "") -> CannotCreateError:
+        """Return the error of a directory that cannot be used; `first` stands before the remedy, another directory."""
+        return CannotCreateError(self._option, wrong, f"{first}choose another --{self._option}")
+
     def _check(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        remedy = f"go on with the settings of before, or choose another --{self._option}"
+        first = "go on with the settings of before, or "
         if then["figure"] != now["figure"]:
-            raise CannotCreateError(
-                self._option, f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", remedy
-            )
+            raise self._refusal(f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", first)
         for key in _SETTINGS:
             before, after = then["settings"].get(key), now["settings"][key]
             if before != after:
                 wrong = f"{self.path} was begun with {key} {before}, not {after}"
-                raise CannotCreateError(key, wrong, remedy)
+                raise CannotCreateError(key, wrong, f"{first}choose another --{self._option}")
         changed = [name for name, words in now["commands"].items() if then["commands"].get(name) != words]
         if changed or len(then["commands"]) != len(now["commands"]):
             wrong = f"the commands of {self.path} have changed since it was begun"
             wrong += f", {changed[0]} among them" if changed else ""
-            raise CannotCreateError(self._option, wrong, f"choose another --{self._option}")
+            raise self._refusal(wrong)
         for name, rules in now["rules"].items():
             if then["rules"].get(name, rules) != rules:
                 wrong = f"the rules of {name} have changed since {self.path} was begun"
-                raise CannotCreateError(
-                    self._option, wrong, f"a rule stands before the runs: choose another --{self._option}"
-                )
+                raise self._refusal(wrong, "a rule stands before the runs: ")
