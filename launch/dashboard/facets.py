@@ -128,7 +128,7 @@ def draw_facet(
         known = [series[entry.key] for entry in members if entry.key in series]
         if known:
             curves += (
-                _seeds(known, limit, name, colour, view) if view.by_setting else _single(*known, name, colour, view)
+                _seeds(known, limit, name, colour, view) if view.by_setting else _single(known[0], name, colour, view)
             )
     curves, unit = in_byte_units(curves, unit_of(facet.metric))
     figure = line_figure(

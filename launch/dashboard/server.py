@@ -115,7 +115,6 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
     watch.register(app, library, live)
     downloads.install(app.server, library)
 
-    @app.server.after_request
     def expect(response: Response) -> Response:
         """Begin to read what a page shows while the browser still loads its scripts."""
         if response.mimetype == "text/html":
@@ -123,6 +122,7 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
             response.call_on_close(partial(library.expect, parse_address(asked).name))
         return response
 
+    app.server.after_request(expect)
     Guard(host, token, tuple(app.csp_hashes())).install(app.server)
     return app
 
