@@ -83,6 +83,16 @@ def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> A
     raise measure.BenchmarkError(f"waited {patience_s:g} s for {what}")
 
 
+def bring(driver: Any, part: str) -> None:
+    """Scroll to a part of a page that is made once it is nearly in view."""
+    script = """
+      const place = document.querySelector(`[data-later=${arguments[0]}]`);
+      place.scrollIntoView();
+      return place.childElementCount > 0;
+    """
+    wait(f"{part} to be made", lambda: driver.execute_script(script, part))
+
+
 def num_lines(driver: Any, graph: str) -> int:
     """Return the number of lines in a figure, by the id of its graph; 0 before it is drawn."""
     script = """

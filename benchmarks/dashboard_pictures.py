@@ -109,6 +109,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     shoot(driver, "sweep", 2400)
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-settings')}")
+    chromium.bring(driver, "settings")
     chromium.wait("its importances", lambda: chromium.num_lines(driver, "#importance") > 0, 240.0)
     shoot(driver, "settings", 2450)
 

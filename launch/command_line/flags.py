@@ -8,10 +8,12 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Union, get_args, get_origin
+from typing import Literal, TypeVar, Union, get_args, get_origin
 
-from laser.config import Problem
-from launch.settings.values import Leaf, is_key, show, unknown_key
+from laser.config import Problem, find_problems, raise_problems
+from launch.settings.values import Leaf, apply_overrides, find_leaves, is_key, show, unknown_key
+
+O = TypeVar("O")  # noqa: E741
 
 _TRUTH_WORDS = ("true", "false", "yes", "no", "on", "off")
 
@@ -117,6 +119,29 @@ def without_value(given: Arguments, leaves: Sequence[Leaf], others: Sequence[str
     ]
 
 
+def parse_options(
+    arguments: Sequence[str], options: O, positionals: tuple[str, ...], optional: tuple[str, ...] = ()
+) -> tuple[list[str], O]:
+    """Return positional arguments, and the options of a command with the values that flags give them.
+
+    Args:
+        arguments: after the name of the command.
+        options: a config with the defaults.
+        positionals: names of the arguments that must be given.
+        optional: names of those that may follow.
+
+    Raises:
+        ConfigError: all mistakes.
+    """
+    given = split_arguments(arguments, switches_of(find_leaves(options)))
+    missing = [Problem(name, "is missing", "see --help") for name in positionals[len(given.positionals) :]]
+    options, found = apply_overrides(options, given.values, all_texts=True)
+    too_many = surplus(given.positionals[len(positionals) + len(optional) :])
+    valueless = without_value(given, list(find_leaves(options)))
+    raise_problems([*given.problems, *missing, *too_many, *valueless, *found, *find_problems(options)])
+    return given.positionals, options
+
+
 def surplus(arguments: Sequence[str]) -> list[Problem]:
     """Return a problem for each surplus positional argument."""
     return [Problem(argument, "is one argument too many", "values follow their --key") for argument in arguments]
@@ -125,6 +150,11 @@ def surplus(arguments: Sequence[str]) -> list[Problem]:
 def switches_of(leaves: Iterable[Leaf]) -> set[str]:
     """Return the keys of the boolean values."""
     return {leaf.key for leaf in leaves if leaf.info.type is bool}
+
+
+def is_quiet(arguments: Sequence[str]) -> bool:
+    """Return whether arguments ask for silence."""
+    return any(argument in ("--quiet", "--quiet=true") for argument in arguments)
 
 
 def format_flags(leaves: Iterable[Leaf], width: int = 110) -> str:

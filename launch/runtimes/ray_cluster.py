@@ -26,7 +26,7 @@ from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems, room_for
-from launch.runtimes.ray_ports import NearestShard, RayReplay
+from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
 _KEY = "ray-address"

@@ -21,7 +21,7 @@ from ray._common.utils import get_default_ray_temp_dir
 from laser.ports import ReplayPort
 from launch.errors import LaunchError, RuntimeFailedError
 from launch.planning.needs import Needs
-from launch.runtimes.ray_ports import NearestShard, RayReplay
+from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.ray_session import Guard, end_processes, remove
 from launch.runtimes.runtime import ShardPort
 from launch.runtimes.system_limits import check_limits

@@ -137,7 +137,7 @@ def test_a_hung_shard_runs_into_the_deadline_and_serves_again(runtime):
 @pytest.mark.usefixtures("runtime")
 def test_learners_that_wait_do_not_stand_in_the_way_of_others():
     from launch.planning.needs import Needs
-    from launch.runtimes.ray_ports import serve_shards
+    from launch.runtimes.ray_replay import serve_shards
 
     spec, rng = make_spec(), np.random.default_rng(0)
     (port,) = serve_shards([partial(make_small_shard, spec, 0, 64)], [{}], Needs(num_learners=10))

@@ -1,11 +1,12 @@
 """A run over two machines as the network sees them: two network namespaces joined by a cable, a Ray node in each.
 
-Usage, as root on Linux with `ip` (iproute2): python tests/distributed/two_namespaces.py [--cut SECONDS]
+Usage, as root on Linux with `ip` (iproute2): python tests/distributed/two_namespaces.py [--cut SECONDS [--far]]
 
 It starts a head and a worker with `ray start`, exactly as on two servers; trains CartPole over both, kills the actors
 and then the shard of the second node, and checks that every unroll is accounted for. With `--cut` it pulls the cable
 instead, for so many seconds, and says how long the learner stood still; where the cluster has given the second node up
-meanwhile, the node is started again, and must get actors. It ends the processes it started, by id, and deletes its
+meanwhile, the node is started again, and must get actors. With `--far` the first node has no CPUs, so that the second
+one has the learner, all actors and all shards when it is lost. It ends the processes it started, by id, and deletes its
 namespaces, by name. With `--kill-head` it kills the head instead, waits until nothing of the cluster is left, starts
 both nodes again, and says when the run went on by itself. Exit code 77: this machine does not permit it.
 """
@@ -78,8 +79,8 @@ def end_processes_in(name):
             time.sleep(0.5)
 
 
-def start(name, environment, log, *arguments):
-    command = ["ip", "netns", "exec", name, str(BIN / "ray"), "start", *arguments, "--num-cpus=2", "--block"]
+def start(name, environment, log, cpus, *arguments):
+    command = ["ip", "netns", "exec", name, str(BIN / "ray"), "start", *arguments, f"--num-cpus={cpus}", "--block"]
     return subprocess.Popen(
         [*command, "--disable-usage-stats"], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
     )
@@ -167,9 +168,10 @@ class Training:
             time.sleep(0.25)
         return newest - first, longest
 
-    def nodes_of_actors(self):
-        """Return how many actors' processes each of the two nodes has."""
-        return [len(titled(name, "ray::_ActorHost")) for name in NAMES]
+    def places(self):
+        """Say how many processes of learners and of actors each of the two nodes has."""
+        learners, actors = ([len(titled(name, f"ray::_{kind}Host")) for name in NAMES] for kind in ("Learner", "Actor"))
+        return f"learners by node {learners}, actors {actors}"
 
     def end(self):
         self.process.send_signal(signal.SIGINT)
@@ -192,7 +194,7 @@ def cut_the_cable(seconds, folder, address, environment, start_second):
     training, cable = Training(folder, address, environment), Cable()
     training.await_updates(0)
     calm, _ = training.follow(20.0, "before the cut")
-    print(f"before: {calm / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
+    print(f"before: {calm / 20.0:.1f} updates/s, {training.places()}", flush=True)
     cable.pull()
     made, stood = training.follow(seconds, "while the cable was cut")
     print(f"cut for {seconds:g} s: {made} updates, none for {stood:.1f} s at a time", flush=True)
@@ -205,16 +207,14 @@ def cut_the_cable(seconds, folder, address, environment, start_second):
     if lost:
         start_second()
         made, stood = training.follow(90.0, "after the second node was back")
-        print(
-            f"with the second node again: {made} updates, none for {stood:.1f} s; actors {training.nodes_of_actors()}"
-        )
+        print(f"with the second node again: {made} updates, none for {stood:.1f} s; {training.places()}")
     return ending(training)
 
 
 def ending(training):
     """Watch a run to its end, which Ctrl-C asks for, and check its accounts; return an exit code."""
     after, _ = training.follow(20.0, "at the end")
-    print(f"after: {after / 20.0:.1f} updates/s, actors by node {training.nodes_of_actors()}", flush=True)
+    print(f"after: {after / 20.0:.1f} updates/s, {training.places()}", flush=True)
     code = training.end()
     accounts = read_accounts(training.run_dir)
     print(json.dumps({"exit_code": code, **accounts}), flush=True)
@@ -267,7 +267,9 @@ def main():
     parser = argparse.ArgumentParser(description="a run over two network namespaces")
     parser.add_argument("--cut", type=float, default=0.0, help="seconds for which the cable is pulled")
     parser.add_argument("--kill-head", action="store_true", help="kill the head, and start the cluster again")
+    parser.add_argument("--far", action="store_true", help="the node that is cut off has the learner, too")
     options = parser.parse_args()
+    cpus = (0, 4) if options.far else (2, 2)
     with contextlib.ExitStack() as stack:
         folder = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-nodes-", ignore_cleanup_errors=True))
@@ -299,13 +301,13 @@ def main():
 
         def start_second():
             nonlocal num_started
-            start(NAMES[1], environment, log, *second)
+            start(NAMES[1], environment, log, cpus[1], *second)
             num_started += 1
             await_starts(path, num_started)
 
         def start_both():
             nonlocal num_started
-            start(NAMES[0], environment, log, *head, f"--temp-dir={folder / f'ray{num_started}'}")
+            start(NAMES[0], environment, log, cpus[0], *head, f"--temp-dir={folder / f'ray{num_started}'}")
             num_started += 1
             await_starts(path, num_started)
             start_second()

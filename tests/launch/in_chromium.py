@@ -39,6 +39,26 @@ def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> A
         time.sleep(0.05)
 
 
+def bring(browser: Any, part: str) -> None:
+    """Scroll to a part of a page that is made once it is nearly in view, and wait until it is made."""
+    script = """
+      const place = document.querySelector(`[data-later=${arguments[0]}]`);
+      place.scrollIntoView({ block: 'center' });
+      return place.childElementCount > 0;
+    """
+    wait(f"{part} to be made", lambda: browser.execute_script(script, part))
+
+
+def bring_all(browser: Any) -> None:
+    """Scroll to all parts of a page that are made later, from top to bottom; not to those that it hides."""
+    script = """
+      return Array.from(document.querySelectorAll('[data-later]')).filter((place) => place.offsetParent !== null)
+        .map((place) => place.dataset.later);
+    """
+    for part in browser.execute_script(script):
+        bring(browser, part)
+
+
 def find(browser: Any, css: str) -> Any:
     return browser.find_element("css selector", css)
 

@@ -30,7 +30,7 @@
   /* A page may draw on the cores that train. After long drawing its curves rest: forty times as long as the tasks of
      more than 50 ms took, which browsers report, and at most 20 s. */
   const REST = 40, LONGEST_REST_MS = 20000;
-  const underWay = {}, last = {};
+  const underWay = {}, unanswered = {}, last = {};
   let busyMs = 0;
   if (window.PerformanceObserver && (PerformanceObserver.supportedEntryTypes || []).includes("longtask")) {
     new PerformanceObserver(function (tasks) {
@@ -80,9 +80,14 @@
   window.fetch = function (address, options) {
     const answer = fetchAsBefore(address, options);
     if (typeof address !== "string" || !address.includes("_dash-update-component")) return answer;
-    const asked = /"changedPropIds":\["([a-z-]+-clock)\.data"\]/.exec(String(options && options.body));
+    /* A clock also waits for the answers to what a click asked, or the opening of a page: Dash would drop them. */
+    const clock = /"id":"([a-z-]+-clock)","property":"data"/.exec(String(options && options.body));
+    if (clock) {
+      underWay[clock[1]] = Date.now();
+      unanswered[clock[1]] = (unanswered[clock[1]] || 0) + 1;
+    }
     const done = function (text) {
-      if (asked) delete underWay[asked[1]];
+      if (clock && !--unanswered[clock[1]]) delete underWay[clock[1]];
       say(text);
     };
     answer.then(() => done(""), () => done("the dashboard does not answer: it was stopped, or this machine slept"));

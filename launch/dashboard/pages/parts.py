@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dash import dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 
 from launch.dashboard.address import Address
 from launch.dashboard.checked import one_of
@@ -117,6 +117,38 @@ def linked(content: Sequence[Any], axis: str, class_name: str = "") -> html.Div:
     """
     marks: dict[str, Any] = {"data-axis": one_of(axis, AXES, "env_steps")}
     return html.Div(list(content), className=f"linked {class_name}", **marks)
+
+
+def later(name: str, content: Sequence[Any], height_px: int) -> html.Div:
+    """Return parts of a page that are made once they are nearly in view (see assets/later.js).
+
+    A page with `make_later` shows what is seen first without waiting for figures that are further down. No callback may
+    have an output in these parts and another one elsewhere.
+
+    Args:
+        name: of the parts.
+        content: the parts.
+        height_px: about their height in pixels, which the page keeps free for them.
+    """
+    marks: dict[str, Any] = {"data-later": name}
+    return html.Div(
+        [
+            html.Div(id=f"later-{name}", style={"minHeight": f"{height_px}px"}, **marks),
+            dcc.Store(id=f"near-{name}"),
+            dcc.Store(id=f"kept-{name}", data=list(content)),
+        ]
+    )
+
+
+def make_later(app: Dash, name: str) -> None:
+    """Let the browser make the parts of `later` of this name once they are nearly in view."""
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        ClientsideFunction("laser", "make"),
+        Output(f"later-{name}", "children"),
+        Input(f"near-{name}", "data"),
+        State(f"kept-{name}", "data"),
+        prevent_initial_call=True,
+    )
 
 
 def section(name: str, title: Any, content: Sequence[Any], address: Address, *, opens: bool = True) -> html.Details:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control, controls_store, remember_controls
 from launch.dashboard.checked import one_of, whole
-from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import View, zoom_in
-from launch.dashboard.figures import as_text
+from launch.dashboard.figures import Figure, as_text
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
 from launch.dashboard.not_here import malformed, no_number, not_here, unknown
-from launch.dashboard.pages import sweep_exchange, sweep_members, sweep_settings
+from launch.dashboard.pages import sweep_exchange, sweep_members, sweep_population, sweep_settings
 from launch.dashboard.pages.help import help_button
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
@@ -40,7 +39,7 @@ from launch.dashboard.pages.sweep_tables import (
     tiles_of_sweep,
 )
 from launch.dashboard.panels import METRIC_TITLES
-from launch.dashboard.sweeps import Decision, read_decisions
+from launch.dashboard.sweeps import read_decisions
 from launch.evaluation.settings_compared import SettingReturns
 from launch.formats import short
 from launch.recording.metric_table import RETURN
@@ -60,12 +59,14 @@ _CONTROLS = (
     Control("sweep-axis", "axis", "env_steps"),
     Control("sweep-smoothing", "smoothing", 0),
     Control("sweep-curves-of", "curves", None),
-    Control("traced", "member", None),
+    *sweep_population.CONTROLS,
     *sweep_settings.CONTROLS,
     *sweep_exchange.CONTROLS,
 )
 
 
+_ROW_PX = 26
+"""Height of a row of the table of settings, or a little less."""
 _NOTE_MEMBERS = "the tables above have the lines' colours; their rows bring a line to the front"
 _ABOUT_MEMBERS = "the chosen metric of each member, or of each setting over its seeds, as chosen above"
 _ABOUT_SETTINGS = (
@@ -130,7 +131,12 @@ def layout(library: Library, address: Address) -> Any:
                         [html.H2("Settings over their seeds"), *help_button("settings", [_ABOUT_SETTINGS])],
                         className="title",
                     ),
-                    html.Div(id="sweep-settings-table", className="scroll sideways", tabIndex=0),
+                    html.Div(
+                        id="sweep-settings-table",
+                        className="scroll sideways",
+                        tabIndex=0,
+                        style={"minHeight": f"{_ROW_PX * (1 + len(settings))}px"},  # what is below it stays where it is
+                    ),
                 ],
                 className="panel wide",
                 hidden=not has_seeds(settings),
@@ -152,7 +158,7 @@ def layout(library: Library, address: Address) -> Any:
             ),
             sweep_settings.layout(address, keys),
             sweep_exchange.layout(address, entry, members),
-            _population(library, address, entry, members, decisions),
+            sweep_population.layout(library, address, entry, members, decisions),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
             dcc.Store(id="sweep-drawn"),
@@ -170,6 +176,7 @@ def register(app: Dash, library: Library) -> None:
     remember_controls(app, "sweep", _CONTROLS)
     sweep_settings.register(app, library)
     sweep_exchange.register(app, library)
+    sweep_population.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("sweep-title", "data")
     )
@@ -183,14 +190,11 @@ def register(app: Dash, library: Library) -> None:
     @app.callback(
         Output("sweep-curves", "figure"),
         Output("sweep-best", "figure"),
-        Output("lineage", "figure"),
-        Output("schedule", "figure"),
         Output("sweep-drawn", "data"),
         Input("sweep-metric", "value"),
         Input("sweep-axis", "value"),
         Input("sweep-smoothing", "value"),
         Input("sweep-curves-of", "value"),
-        Input("traced", "value"),
         Input("theme", "data"),
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
@@ -198,16 +202,7 @@ def register(app: Dash, library: Library) -> None:
         State("zoom", "data"),
     )
     def draw(
-        metric: Any,
-        axis: Any,
-        smoothing: Any,
-        curves: Any,
-        traced: Any,
-        theme: Any,
-        tick: Any,
-        key: Any,
-        drawn: Any,
-        zoom: Any,
+        metric: Any, axis: Any, smoothing: Any, curves: Any, theme: Any, _: Any, key: Any, drawn: Any, zoom: Any
     ) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
@@ -223,25 +218,19 @@ def register(app: Dash, library: Library) -> None:
             one_axis=True,
             theme=theme,
         )
-        whose = next((member for member in members if member.path.name == traced), members[0] if members else None)
-        asked = (view, whose.key if whose else "")
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
-        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {asked}"
+        state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {len(decisions)} {view}"
         if state == drawn:
             raise PreventUpdate
         settings = settings_of_sweep(library, entry, members, decisions)
         groups = groups_of_members(members, settings if view.by_setting else [])
-        evolving = evolves(entry, decisions)
 
-        def figures() -> tuple[Any, ...]:
+        def figures() -> tuple[Figure, ...]:
             curves = sweep_figures.members_figure(library, members, groups, view)
             best = sweep_figures.best_figure(library, members, view.axis, theme, settings)
             zoom_in(curves, zoom, "members", view.axis, view.metrics[0])
             zoom_in(best, zoom, "best", view.axis)
-            if not evolving:  # the two others are hidden
-                return curves, best, no_update, no_update
-            descent = sweep_figures.descent_figure(library, members, decisions, whose, theme)
-            return curves, best, descent, sweep_figures.schedule_figure(library, whose, theme)
+            return curves, best
 
         return *library.once(("sweep", key, state, str(zoom)), figures), state
 
@@ -288,12 +277,6 @@ def register(app: Dash, library: Library) -> None:
         return *parts, known
 
 
-def _best_member(library: Library, members: list[Entry]) -> str | None:
-    returns = {member.path.name: library.summary(member).latest.values.get(RETURN) for member in members}
-    finite = {name: value for name, value in returns.items() if value is not None and value == value}
-    return max(finite, key=lambda name: finite[name], default=next(iter(returns), None))
-
-
 def _with_defaults(
     library: Library, members: list[Entry], settings: list[SettingReturns], keys: list[str]
 ) -> list[Control]:
@@ -302,7 +285,7 @@ def _with_defaults(
         "setting": sweep_settings.default_keys(keys)[0],
         "second": sweep_settings.default_keys(keys)[1],
         "curves": "interval" if has_seeds(settings) else "runs",
-        "member": _best_member(library, members),
+        "member": sweep_population.best_member(library, members),
         "reader": members[0].path.name if members else None,
     }
     return [Control(each.id, each.name, own.get(each.name, each.default)) for each in _CONTROLS]
@@ -340,37 +323,4 @@ def _controls(library: Library, address: Address, members: list[Entry], settings
             choice("curves", "sweep-curves-of", curves, "curves", "interval" if seeds else "runs"),
         ],
         className="controls",
-    )
-
-
-def _population(
-    library: Library, address: Address, entry: Entry, members: list[Entry], decisions: list[Decision]
-) -> Any:
-    """Return lineage and schedules; hidden where members do not evolve."""
-    lanes_px = max(260, 90 + 34 * len(sweep_figures.lanes_of(members)))
-    options = [{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members]
-    names = [member.path.name for member in members]
-    traced = dcc.Dropdown(
-        id="traced",
-        options=options,
-        value=one_of(address.text("member"), names, _best_member(library, members)),
-        clearable=False,
-    )
-    about_lineage = (
-        "arrow and diamond: copy; circle: changed settings; thick line: the ancestors; a population of more than "
-        f"{MOST_MEMBERS} has a lane for each setting that members began with, and the number of these members"
-    )
-    about_schedule = "settings that led to this member, through all its ancestors"
-    return html.Div(
-        [
-            html.Div([labelled("ancestors and schedule of", traced, "wide")], className="controls"),
-            html.Div(
-                [
-                    panel("Lineage", "lineage", height_px=lanes_px, about=[about_lineage]),
-                    panel("Schedule", "schedule", height_px=lanes_px, about=[about_schedule]),
-                ],
-                className="halves",
-            ),
-        ],
-        hidden=not evolves(entry, decisions),
     )

@@ -20,7 +20,7 @@ from launch.dashboard.exchange_figures import (
 )
 from launch.dashboard.library import Library
 from launch.dashboard.not_here import unknown
-from launch.dashboard.pages.parts import labelled, panel
+from launch.dashboard.pages.parts import labelled, later, make_later, panel
 from launch.dashboard.pages.sweep_tables import groups_of_members, settings_of
 from launch.records.listing import Entry
 from launch.records.series import AXES
@@ -47,20 +47,20 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
         clearable=False,
     )
     tall = max(280, 90 + 26 * min(len(members), MOST_MEMBERS))
+    figures = html.Div(
+        [
+            panel("Who learns from whom", "exchange", tall, [ABOUT]),
+            panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE]),
+        ],
+        className="halves",
+    )
     return html.Div(
         [
             html.Div(
                 [labelled("who learns from whom", of, "wide"), labelled("course of", reader, "wide")],
                 className="controls",
             ),
-            html.Div(
-                [
-                    panel("Who learns from whom", "exchange", tall, [ABOUT]),
-                    panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE]),
-                ],
-                className="halves",
-            ),
-            dcc.Store(id="exchange-drawn"),
+            later("exchange", [figures, dcc.Store(id="exchange-drawn")], tall),
         ],
         id="exchange-section",
         hidden=not entry.sweep_options.get("share_replay") or len(members) < 2,
@@ -77,6 +77,7 @@ def missing(address: Address, members: list[Entry]) -> list[str]:
 
 def register(app: Dash, library: Library) -> None:
     """Add the callbacks of this part."""
+    make_later(app, "exchange")
 
     @app.callback(
         Output("exchange", "figure"),

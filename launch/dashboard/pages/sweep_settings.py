@@ -20,7 +20,7 @@ from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
 from launch.dashboard.not_here import malformed, unknown
 from launch.dashboard.outcomes import Outcome, outcomes_of
-from launch.dashboard.pages.parts import labelled, panel
+from launch.dashboard.pages.parts import labelled, later, make_later, panel
 from launch.dashboard.pages.sweep_members import rows_of_members
 from launch.dashboard.pages.sweep_tables import has_seeds, keys_of, settings_of_sweep
 from launch.dashboard.settings_figures import BY_RETURN
@@ -65,10 +65,23 @@ def layout(address: Address, keys: list[str]) -> Any:
         waiting["layout"][axis] = "rgba(0,0,0,0)"
     waiting["layout"]["font"].pop("color")
     colours = {BY_RETURN: "the return"} | named
+    figures = [
+        html.P(id="importance-words", className="quiet", role="status"),
+        html.Div(
+            [
+                panel("Importance of the settings", _IMPORTANCE, 330, [_ABOUT_IMPORTANCE], waiting),
+                panel("Setting against return", "sweep-settings", 330, [_ABOUT_ONE]),
+                panel("Two settings, mean return", "two-settings", 330, [_ABOUT_TWO]),
+            ],
+            className="panels",
+        ),
+        html.Div(panel("All settings", "all-settings", 360, note=_ABOUT_ALL, keys=_KEYS_ALL), id="parallel"),
+        dcc.Store(id="settings-drawn"),
+        dcc.Store(id="importance-drawn"),
+    ]
     return html.Div(
         [
             html.H2("Which settings matter", className="heading"),
-            html.P(id="importance-words", className="quiet", role="status"),
             html.Div(
                 [
                     _choice("setting", "setting", named, address.text("setting"), first),
@@ -80,17 +93,7 @@ def layout(address: Address, keys: list[str]) -> Any:
                 ],
                 className="controls",
             ),
-            html.Div(
-                [
-                    panel("Importance of the settings", _IMPORTANCE, 330, [_ABOUT_IMPORTANCE], waiting),
-                    panel("Setting against return", "sweep-settings", 330, [_ABOUT_ONE]),
-                    panel("Two settings, mean return", "two-settings", 330, [_ABOUT_TWO]),
-                ],
-                className="panels",
-            ),
-            html.Div(panel("All settings", "all-settings", 360, note=_ABOUT_ALL, keys=_KEYS_ALL), id="parallel"),
-            dcc.Store(id="settings-drawn"),
-            dcc.Store(id="importance-drawn"),
+            later("settings", figures, 330 + 360),
             dcc.Store(id="incumbent-drawn"),
         ],
         id="settings-section",
@@ -116,6 +119,7 @@ def default_keys(keys: list[str]) -> tuple[str | None, str | None]:
 
 def register(app: Dash, library: Library) -> None:
     """Add the callbacks of this part."""
+    make_later(app, "settings")
 
     @app.callback(
         Output("sweep-settings", "figure"),

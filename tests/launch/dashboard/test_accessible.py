@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, texts, wait
+from in_chromium import IN_CHROMIUM, bring_all, find, texts, wait
 
 from launch.records.lineage import Decision, Lineage
 from launch.records.settings_schedule import SettingsChange, write_changes
@@ -78,7 +78,7 @@ PAGES = {
     "run/one": "#tiles .tile",
     "run/failed": "#findings .finding",
     "sweep/sweep": "#sweep-settings-table tbody tr",
-    "sweep/population": "#lineage .js-plotly-plot",
+    "sweep/population": "#members .ag-row",
     "watch": "#videos video",
     "watch/one": "#evaluation-name",
     "nowhere": "h1",
@@ -91,6 +91,7 @@ NARROW = 390
 def test_a_page_has_no_findings(browser, address, axe, page, theme) -> None:
     browser.get(f"{address}{page}")
     wait("the page", lambda: texts(browser, PAGES[page]))
+    bring_all(browser)
     if browser.execute_script("return document.documentElement.dataset.theme") != theme:
         find(browser, "#theme-button").click()
         wait("its colours", lambda: browser.execute_script("return document.documentElement.dataset.theme") == theme)
@@ -110,6 +111,7 @@ def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_finding
         for page, element in PAGES.items():
             browser.get(f"{address}{page}")
             wait("the page", lambda element=element: texts(browser, element))
+            bring_all(browser)
             wait(f"{page} to fit", lambda: browser.execute_script(_TOO_WIDE) <= 0)
             without_findings(browser, axe, f"{page} at {NARROW} px")
     finally:

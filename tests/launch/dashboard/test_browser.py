@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait
+from in_chromium import IN_CHROMIUM, bring, find, graphs, names_in_table, texts, tick, traces, wait
 
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import open_server
@@ -192,11 +192,13 @@ def test_pictures_and_data_are_downloaded(browser, address, root) -> None:
 def test_a_sweep_shows_members_lineage_and_schedules(browser, address, root) -> None:
     browser.get(f"{address}sweep?key={key(root, 'sweep')}")
     wait("three members", lambda: len(traces(browser, "Members")) == 3)
+    bring(browser, "population")
     arrows = "return document.querySelector('#lineage .js-plotly-plot').layout.annotations.length"
     wait("who copied whom", lambda: browser.execute_script(arrows) >= 1)
     assert "learning-rate" in traces(browser, "Schedule")
     assert len(texts(browser, "#members .ag-pinned-left-cols-container a")) == 3
-    assert traces(browser, "Setting against return")
+    bring(browser, "settings")
+    wait("the returns over a setting", lambda: traces(browser, "Setting against return"))
     find(browser, "#members .ag-pinned-left-cols-container a").click()
     wait("the member's page", lambda: "sweep/member " in find(browser, "h1").text)
 

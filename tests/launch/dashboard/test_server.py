@@ -204,9 +204,9 @@ def test_a_population_that_decided_is_drawn_anew(tmp_path, make_run) -> None:
     make_run("sweep/members/0", facts={"member": {"index": 0, "overrides": {}}})
     app = make_app(Library(tmp_path / "runs"), LiveView(command=(sys.executable, "-c", "pass")))
     values = {"sweep-key.data": keys(tmp_path / "runs")["sweep"], "theme.data": "light"}
-    draw = next(name for name in server_callbacks(app) if "sweep-drawn" in name)
+    draw = next(name for name in server_callbacks(app) if "lineage-drawn" in name)
     answer = call(app, draw, values, None).json["response"]
-    drawn = {"sweep-drawn.data": answer["sweep-drawn"]["data"]}
+    drawn = {"lineage-drawn.data": answer["lineage-drawn"]["data"]}
     assert call(app, draw, values | drawn, None).status_code == 204
     Lineage(path / "lineage.jsonl").add(Decision(10, 1, 0, None, {0: 1.0}, {"algorithm.entropy-cost": 0.1}))
     lineage = call(app, draw, values | drawn, None).json["response"]["lineage"]

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, press_keys, texts, wait
+from in_chromium import IN_CHROMIUM, bring, find, press_keys, texts, wait
 from written_numbers import WRITTEN
 
 pytestmark = IN_CHROMIUM
@@ -71,6 +71,7 @@ def said_by(browser: Any, graph: str) -> list[str]:
 
 def test_the_importance_of_settings_is_drawn_with_its_interval_and_said(browser, address, root) -> None:
     browser.get(f"{address}sweep/large")
+    bring(browser, "settings")
     bars = (
         f"const bar = {_PLOT}._fullData[0];"
         "return [Array.from(bar.y), Array.from(bar.x), Array.from(bar.error_x.arrayminus)]"
@@ -85,22 +86,26 @@ def test_the_importance_of_settings_is_drawn_with_its_interval_and_said(browser,
 
 def test_few_settings_are_too_few(browser, address, root) -> None:
     browser.get(f"{address}sweep/small")
+    bring(browser, "settings")
     words = "3 settings have a return: fewer than 12 are too few to tell which of them matter"
     wait("why there is none", lambda: said_by(browser, "importance") == [words])
 
 
 def test_two_settings_are_a_map_of_means(browser, address, root) -> None:
     browser.get(f"{address}sweep/large?second=network.activation")
+    bring(browser, "settings")
     cells = f"const map = {_PLOT}._fullData[0]; return [map.x, map.y, map.text, map.customdata[0][0]]"
     row = ["301", "348.7", "401", "353.3"]
     expected = [["1e-4", "3e-4", "0.001", "0.003"], ["relu", "tanh"], [row, row], "3 settings, 6 seeds"]
     wait("the map", lambda: browser.execute_script(cells, "two-settings") == expected)
     browser.get(f"{address}sweep/small")
+    bring(browser, "settings")
     wait("why not", lambda: said_by(browser, "two-settings") == ["only one setting of this sweep has several values"])
 
 
 def test_a_second_setting_colours_points_and_lines(browser, address, root) -> None:
     browser.get(f"{address}sweep/large?colour=network.activation")
+    bring(browser, "settings")
     points = f"const {{ color }} = {_PLOT}._fullData[0].marker; return [color.length, new Set(color).size]"
     wait("two colours of 48 members", lambda: browser.execute_script(points, "sweep-settings") == [48, 2])
     named = f"return {_PLOT}._fullData.filter((each) => each.showlegend).map((each) => each.name)"
@@ -118,6 +123,7 @@ def test_dragging_along_an_axis_keeps_the_lines_that_cross_it_and_the_address_do
 
     shown = f"return {_PLOT}._fullData.filter((each) => each.mode === 'lines+markers' && each.opacity === 1).length"
     browser.get(f"{address}sweep/large")
+    bring(browser, "settings")
     wait("all lines", lambda: browser.execute_script(shown, "all-settings") == 24)
     place = find(browser, "#all-settings .nsewdrag")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
@@ -130,6 +136,7 @@ def test_dragging_along_an_axis_keeps_the_lines_that_cross_it_and_the_address_do
     assert texts(browser, "#parallel small") == ["12 of 24 settings kept; a double click shows all"]
     assert list(json.loads(query(browser)["brush"][0])) == ["2"]
     browser.refresh()
+    bring(browser, "settings")
     wait("the same after a reload", lambda: browser.execute_script(shown, "all-settings") == 12)
     browser.execute_script(f"{_PLOT}.emit('plotly_doubleclick')", "all-settings")
     wait("all lines again", lambda: browser.execute_script(shown, "all-settings") == 24)

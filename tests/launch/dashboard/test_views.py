@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, graphs, names_in_table, texts, tick, traces, wait, x_range
+from in_chromium import IN_CHROMIUM, bring, bring_all, find, graphs, names_in_table, texts, tick, traces, wait, x_range
 
 from launch.commands import resume_command
 
@@ -333,6 +333,7 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
 
 def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> None:
     browser.get(f"{address}sweep/sweep")
+    bring(browser, "exchange")
     shown = (
         "const map = document.querySelector('#exchange .js-plotly-plot')._fullData[0]; return [map.y[4], map.text[4]]"
     )
@@ -341,17 +342,57 @@ def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> N
     course = "return document.querySelector('#exchange-course .js-plotly-plot')._fullData.map((one) => one.y.at(-1))"
     wait("the course of member 0", lambda: browser.execute_script(course) == pytest.approx([3 / 8, *[1 / 8] * 5]))
     browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
+    bring(browser, "exchange")
     accepted = ["50 %", "50 %", "50 %", "50 %", "17 %", "50 %"]
     wait("another map", lambda: browser.execute_script(shown) == ["member 4", accepted])
     browser.get(f"{address}sweep/sweep?exchange=kl")
+    bring(browser, "exchange")
     divergence = ["0.25", "0.5", "0.75", "1", "0.4167", "1.5"]  # member 4 draws three times as much of its own
     wait("the map of the KL", lambda: browser.execute_script(shown) == ["member 4", divergence])
     titled = "return document.querySelector('#exchange-course .js-plotly-plot')._fullLayout.yaxis.title.text"
     browser.get(f"{address}sweep/sweep?exchange=accepted&reader=4")
+    bring(browser, "exchange")
     wait("the course of member 4", lambda: browser.execute_script(course)[3:5] == pytest.approx([1 / 2, 1 / 6]))
     assert browser.execute_script(titled) == "accepted share of the steps drawn"
     browser.get(f"{address}sweep/sweep?reader=4")
+    bring(browser, "exchange")
     wait("its shares", lambda: browser.execute_script(course)[4:5] == pytest.approx([3 / 8]))
+
+
+def test_what_is_far_below_is_made_when_it_is_nearly_in_view_and_what_is_hidden_never(browser, address, root) -> None:
+    size = browser.get_window_size()
+    drawn = "return Array.from(document.querySelectorAll('[data-later] .js-plotly-plot')).map((plot) => plot.closest("
+    drawn += "'[data-later]').dataset.later)"
+    try:
+        browser.set_window_size(1280, 600)
+        browser.get(f"{address}sweep/sweep")
+        wait("the first curves", lambda: traces(browser, "Members"))
+        assert browser.execute_script(drawn) == []
+        bring(browser, "exchange")
+        wait("the map and its course", lambda: browser.execute_script(drawn).count("exchange") == 2)
+        bring_all(browser)
+        wait("the settings", lambda: browser.execute_script(drawn).count("settings") == 4)
+        assert "population" not in browser.execute_script(drawn)  # nothing evolves in this sweep
+    finally:
+        browser.set_window_size(size["width"], size["height"])
+
+
+def test_a_clock_waits_for_the_answer_to_what_the_opening_of_a_page_asked(browser, address, root, monkeypatch) -> None:
+    from launch.dashboard.pages import sweep
+
+    asked = []
+
+    def slowly(*known):
+        asked.append(time.monotonic())
+        time.sleep(4.0)
+        return news(*known)
+
+    news = sweep.news
+    monkeypatch.setattr(sweep, "news", slowly)
+    browser.get(f"{address}sweep/sweep")
+    wait("its words", lambda: texts(browser, "#sweep-tiles .tile"))
+    assert len(asked) == 1, "Dash drops the first answer once there is a second request, and the page waits twice"
+    wait("the next tick", lambda: len(asked) > 1)
 
 
 def test_all_that_is_ticked_is_drawn_however_many(browser, tmp_path, make_run) -> None:

@@ -1,37 +1,31 @@
-"""Ports over Ray: clients that turn Ray's failures into the ports' errors, and the Ray actors that serve them.
+"""The port to a replay shard over Ray, and the Ray actor that serves it.
 
 Messages of the replay travel inside calls and results and stay out of Ray's object store (see
-`launch.runtimes.ray_settings`). References to results are dropped as soon as the result has arrived.
+`launch.runtimes.ray_settings`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import launch.runtimes.ray_settings  # noqa: F401 - Ray reads these settings at its import
 
 # isort: split
-import numpy as np
 import ray
-import ray.exceptions
 
-from laser.futures import claim, fail, forward
+from laser.futures import forward
 from laser.ports import (
     ColumnWrites,
     InsertReceipt,
-    Parameters,
     PortAwayError,
     PortClosedError,
     PortError,
-    PortTimeoutError,
     Sample,
     SampleRequest,
     WriteReceipt,
@@ -41,15 +35,18 @@ from laser.replay_stats import ReplayStats
 from laser.unroll import Unrolls
 from launch.planning.needs import Needs
 from launch.recording.process_usage import ProcessUsage
+from launch.runtimes.ray_calls import (
+    LONGEST_PAUSE_S,
+    RETRY_S,
+    InOrder,
+    call_remote,
+    remote_actor,
+    restarts_if,
+    was_started_anew,
+)
 from replay_server.saving.contents import Contents
 from replay_server.saving.spreading import Refill
 
-_ray: Any = ray  # the declared types of its decorators do not match their arguments
-
-# Seconds for which a call is repeated if its result was lost while the other process is alive. All port calls may be
-# repeated.
-RETRY_S = 10.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _STATE_DEADLINE_S = 600.0
 _START_DEADLINE_S = 120.0
 # A living shard answers such a call within milliseconds, however busy it is.
@@ -58,8 +55,6 @@ _ANSWER_DEADLINE_S = 10.0
 _FIND_DEADLINE_S = 60.0
 # It may also be saving its content.
 _SILENT_DEADLINE_S = 60.0
-# Parameters above this size are put into the object store once, and all processes on a node map the same memory.
-_SMALL_VECTOR_BYTES = 64 * 1024
 # Threads of a shard for calls that wait: an actor has one or two pending inserts, a learner a few pending samples.
 # Calls that wait for long must not block the calls of others.
 _LEAST_THREADS, _INSERTS_PER_ACTOR, _SAMPLES_PER_LEARNER = 32, 2, 8
@@ -86,7 +81,7 @@ class RayReplay:
         self.node = node
         self.life = life
         self._handle = handle
-        self._inserts = _InOrder()
+        self._inserts = InOrder()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the port, without its pending calls."""
@@ -225,7 +220,7 @@ class NearestShard:
             found = next((shard for shard in in_order if shard.answers(_ANSWER_DEADLINE_S)), None)
             if found is not None:
                 return found
-            time.sleep(_LONGEST_PAUSE_S)
+            time.sleep(LONGEST_PAUSE_S)
         return in_order[0]  # no shard answers; the first insert reports it
 
     def insert(self, unrolls: Unrolls) -> Future[InsertReceipt]:
@@ -252,78 +247,6 @@ class NearestShard:
         """Do nothing: the client has no state."""
 
 
-def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
-    by %= max(1, len(shards))
-    return shards[by:] + shards[:by]
-
-
-class RayParameters:
-    """A port to the parameter store in a process of its own; picklable. Any thread may call.
-
-    A large vector is put into the object store once per publication; all processes on a node map the same memory.
-    """
-
-    def __init__(self, handle: Any):
-        self._handle = handle
-
-    def publish(self, parameters: Parameters) -> Future[None]:
-        """See `ParameterPort.publish`."""
-        vector = parameters.vector
-        content = vector if vector.nbytes <= _SMALL_VECTOR_BYTES else [ray.put(vector)]
-        return self._call(lambda: self._handle.publish.remote(parameters.version, content))
-
-    def newest(self, newer_than: int) -> Future[Parameters | None]:
-        """See `ParameterPort.newest`."""
-        answer: Future[Parameters | None] = Future()
-
-        def settle(asked: Future[Any]) -> None:
-            if not claim(answer):
-                return
-            error = asked.exception()
-            if error is not None:
-                answer.set_exception(error)
-                return
-            newest = asked.result()
-            if newest is None or isinstance(newest[1], np.ndarray):
-                answer.set_result(None if newest is None else Parameters(*newest))
-                return
-            version, (reference,) = newest
-            fetched = call_remote(lambda: reference, "the learner, which published the parameters,", 0.0)
-            fetched.add_done_callback(
-                lambda done: forward(answer, done, partial(Parameters, version), explain=_lost_with_learner)
-            )
-
-        self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(settle)
-        return answer
-
-    @property
-    def pid(self) -> int:
-        """Id of the store's process; reading it waits for the process to start."""
-        return int(
-            wait(self._call(lambda: self._handle.pid.remote()), _START_DEADLINE_S, "the parameter store to start")
-        )
-
-    def newest_version(self) -> Future[int]:
-        """Return the newest version's number; -1 before the first."""
-        return self._call(lambda: self._handle.newest_version.remote())
-
-    def begin_again(self) -> Future[None]:
-        """Let a store that was started anew serve calls."""
-        return self._call(lambda: self._handle.begin_again.remote())
-
-    def kill(self) -> None:
-        """End the process at once."""
-        ray.kill(self._handle)
-
-    def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, "the parameter store", RETRY_S)
-
-
-def _lost_with_learner(error: BaseException) -> BaseException:
-    # A large vector belongs to the learner's process and ends with it; the next learner publishes a newer one.
-    return PortAwayError(str(error)) if isinstance(error, PortClosedError) else error
-
-
 def serve_shards(
     factories: Sequence[Callable[[], Any]],
     options: Sequence[dict[str, Any]],
@@ -343,7 +266,7 @@ def serve_shards(
         "sample": max(_LEAST_THREADS, _SAMPLES_PER_LEARNER * needs.num_learners),
     }
     handles = [
-        _actor(_ShardHost, concurrency_groups=groups, **place, **_restarts(outlasts_death)).remote(factory)
+        remote_actor(_ShardHost, concurrency_groups=groups, **place, **restarts_if(outlasts_death)).remote(factory)
         for factory, place in zip(factories, options, strict=True)
     ]
     answers = [
@@ -354,104 +277,9 @@ def serve_shards(
     return [RayReplay(handle, index, *place) for index, (handle, place) in enumerate(zip(handles, places, strict=True))]
 
 
-def serve_parameters(
-    factory: Callable[[], Any], options: dict[str, Any], outlasts_death: bool = False
-) -> RayParameters:
-    """Start a process for the parameter store and return a port to it.
-
-    Args:
-        factory: makes the store.
-        options: Ray's options, which place it.
-        outlasts_death: Ray starts another process if this one dies.
-    """
-    return RayParameters(_actor(_ParameterHost, **options, **_restarts(outlasts_death)).remote(factory))
-
-
-def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any]:
-    """Make a Ray call and return the future of its result, with Ray's failures turned into the port's errors.
-
-    A failed call may have been applied all the same, so retry only calls that may be applied twice.
-
-    Args:
-        make: makes the call and returns Ray's reference.
-        who: name of the called process, for messages.
-        retry_s: seconds for which the call is repeated while the called process is only out of reach.
-    """
-    answer: Future[Any] = Future()
-
-    def attempt(pause_s: float, given_up_at: float | None) -> None:
-        def settle(done: Future[Any]) -> None:
-            error = done.exception()
-            # The time runs from the first moment out of reach: before that a call may wait for long.
-            until = given_up_at or time.monotonic() + retry_s
-            out_of_reach = isinstance(error, ray.exceptions.ActorUnavailableError)
-            if out_of_reach and time.monotonic() + pause_s <= until and not answer.cancelled():
-                # A thread of its own makes the next attempt, since Ray's thread must stay free.
-                timer = threading.Timer(pause_s, attempt, (min(2 * pause_s, _LONGEST_PAUSE_S), until))
-                timer.daemon = True
-                timer.start()
-            else:
-                forward(answer, done, explain=lambda failure: port_error(failure, who))
-
-        try:
-            reference = make()
-        except ray.exceptions.RayError as error:  # Ray knows already that the process is dead
-            fail(answer, port_error(error, who))
-            return
-        reference.future().add_done_callback(settle)
-
-    attempt(_FIRST_PAUSE_S, None)
-    return answer
-
-
-def port_error(error: BaseException, who: str) -> BaseException:
-    """Return the port's error for a failure of Ray, or the error that the called process raised."""
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
-    if isinstance(error, ray.exceptions.ActorUnavailableError):
-        return PortAwayError(f"{who} cannot be reached: {_line(error)}")
-    if isinstance(error, ray.exceptions.ActorUnschedulableError):
-        return PortClosedError(f"{who} did not start: its node has ended")
-    if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
-        return PortClosedError(f"{who} {_ending(error)}")
-    if isinstance(error, ray.exceptions.GetTimeoutError):
-        return PortTimeoutError(f"{who} did not answer: {_line(error)}")
-    return PortError(f"{who}: {_line(error)}") if isinstance(error, ray.exceptions.RayError) else error
-
-
-class _InOrder:
-    """Makes calls one after the other, each once the previous one is settled. Any thread may send."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[Callable[[], Future[Any]], Future[Any]]] = deque()
-        self._busy = False
-
-    def send(self, make: Callable[[], Future[Any]]) -> Future[Any]:
-        """Queue a call, and return the future of its result."""
-        answer: Future[Any] = Future()
-        with self._lock:
-            self._waiting.append((make, answer))
-            if self._busy:
-                return answer
-            self._busy = True
-        self._next()
-        return answer
-
-    def _next(self) -> None:
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._busy = False
-                    return
-                make, answer = self._waiting.popleft()
-            if claim(answer):
-                break
-        make().add_done_callback(lambda done: self._settled(answer, done))
-
-    def _settled(self, answer: Future[Any], done: Future[Any]) -> None:
-        self._next()
-        forward(answer, done)
+def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:
+    by %= max(1, len(shards))
+    return shards[by:] + shards[:by]
 
 
 class _ShardHost:
@@ -463,7 +291,7 @@ class _ShardHost:
     def __init__(self, factory: Callable[[], Any]):
         self._made = factory()
         self._usage = ProcessUsage(with_children=False)
-        self._is_away = _was_started_anew()
+        self._is_away = was_started_anew()
         self._life = 0
 
     @property
@@ -524,61 +352,3 @@ class _ShardHost:
 
     def end_samples(self, member: int) -> None:
         self._shard.end_samples(member)
-
-
-class _ParameterHost:
-    """A Ray actor with the parameter store, which holds Ray's reference in place of a large vector."""
-
-    def __init__(self, factory: Callable[[], Any]):
-        self._store = factory()
-        self._is_away = _was_started_anew()
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def begin_again(self) -> None:
-        self._is_away = False
-
-    def publish(self, version: int, content: Any) -> None:
-        self._check()
-        self._store.publish(Parameters(version, content)).result()
-
-    def newest(self, newer_than: int) -> tuple[int, Any] | None:
-        self._check()
-        newest: Parameters | None = self._store.newest(newer_than).result()
-        return None if newest is None else (newest.version, newest.vector)
-
-    def newest_version(self) -> int:
-        self._check()
-        version: int = self._store.newest_version().result()
-        return version
-
-    def _check(self) -> None:
-        if self._is_away:
-            raise PortAwayError("the parameter store was started anew and has no parameters yet")
-
-
-def _restarts(outlasts_death: bool) -> dict[str, Any]:
-    """Return Ray's options for a process that is started anew whenever it dies, until it is killed for good."""
-    return {"max_restarts": -1} if outlasts_death else {}
-
-
-def _was_started_anew() -> bool:
-    """Return whether an earlier process of this Ray actor has died."""
-    return bool(ray.get_runtime_context().was_current_actor_reconstructed)
-
-
-def _actor(host: type, **options: Any) -> Any:
-    # Ray must never retry calls, since it would apply them twice unnoticed.
-    return _ray.remote(**{"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, **options})(host)
-
-
-def _ending(error: BaseException) -> str:
-    text = str(error).strip()
-    if "creation task" in text:  # the constructor's error explains more than the end of the process
-        return f"did not start: {text.splitlines()[-1].strip()}"
-    return "has ended: killed, crashed or out of memory"
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
