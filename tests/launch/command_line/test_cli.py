@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from launch.__main__ import main
-from launch.command_line import cli
 from launch.errors import OutputError, StoppedError
 from launch.presets import find_presets
 from launch.records.run_directory import open_run
+from launch.standard_output import finite
 
 
 class Result:
@@ -381,7 +381,7 @@ def test_light_commands_import_neither_torch_nor_ray(arguments):
 
 
 def test_finite_replaces_what_json_cannot_hold():
-    assert cli.finite({"a": [math.nan, (1, -math.inf)], "b": {"c": 1.5}}) == {"a": [None, [1, None]], "b": {"c": 1.5}}
+    assert finite({"a": [math.nan, (1, -math.inf)], "b": {"c": 1.5}}) == {"a": [None, [1, None]], "b": {"c": 1.5}}
 
 
 def test_an_environment_without_a_preset_takes_the_recommended_one_and_says_so(calls, capsys):
