@@ -13,6 +13,7 @@ from laser.config import Problem
 from laser.prioritization.config import SamplerSettings, SamplingConfig
 from replay_server.storage.columns import Columns
 from replay_server.storage.episode_index import EpisodeIndex
+from replay_server.storage.log_parts import Part
 
 View = Literal["unrolls", "steps", "sequences"]
 
@@ -56,6 +57,7 @@ class Sampler(ABC):
     views: ClassVar[frozenset[View]] = frozenset()
     column: ClassVar[str] = ""  # the member's column that it reads; the member must declare it
     writes: ClassVar[tuple[str, ...]] = ()  # the member's columns that it writes itself
+    draws_parts: ClassVar[bool] = False  # whether it has `draw_part`, which `replay.log-share` needs
     bytes_per_step: ClassVar[int] = 0  # approximate memory of its own state
     settings_class: ClassVar[type[SamplerSettings]] = SamplerSettings
     prioritizer: ClassVar[str] = ""
@@ -77,6 +79,10 @@ class Sampler(ABC):
     @abstractmethod
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """Draw `num_items`; the index holds at least one step."""
+
+    def draw_part(self, part: Part, num_items: int, rng: np.random.Generator) -> Draw:
+        """Draw from one part of what is stored, as `draw` would if nothing else were; the part holds an item."""
+        raise NotImplementedError(f"{self.name} draws no parts")
 
     def inserted(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
         """Add these distinct new pages, with all their rows."""

@@ -73,21 +73,34 @@ class SequenceStarts:
         self._known_previous[:] = -1
         self.update(self._live_pages.items.copy())
 
-    def draw(self, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def num_in(self, pages: np.ndarray) -> int:
+        """Return the number of starts in these distinct pages."""
+        return int(self._num_of_page.take(pages).sum())
+
+    def draw(
+        self, num_items: int, rng: np.random.Generator, among: DenseSet | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return pages int32 [N] and rows int64 [N] of starts drawn uniformly with replacement; there is at least one.
 
         Draws rows of live pages and rejects those that are no starts; nearly all rows are.
+
+        Args:
+            num_items: N.
+            rng: source of randomness.
+            among: live pages to draw from; None: all.
         """
         unroll_length = self._episode_of_row.shape[1]
-        num_rows = len(self._live_pages) * unroll_length
+        total = self.total if among is None else self.num_in(among.items)
+        among = self._live_pages if among is None else among
+        num_rows = len(among) * unroll_length
         pages, rows = np.empty(num_items, np.int32), np.empty(num_items, np.int64)
         num_done = 0
         while num_done < num_items:
             num_missing = num_items - num_done
             # A tenth more than expected, so that a second round is rare.
-            num_drawn = int(num_missing * num_rows / self.total * 1.1) + 8
+            num_drawn = int(num_missing * num_rows / total * 1.1) + 8
             place, row = np.divmod(rng.integers(num_rows, size=min(num_drawn, _MOST_AT_ONCE)), unroll_length)
-            page = self._live_pages.items.take(place)
+            page = among.items.take(place)
             accepted = np.flatnonzero(self.allowed(page)[np.arange(len(page)), row])[:num_missing]
             pages[num_done : num_done + len(accepted)] = page.take(accepted)
             rows[num_done : num_done + len(accepted)] = row.take(accepted)
