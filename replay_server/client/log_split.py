@@ -44,6 +44,11 @@ class LogSplit:
             for log, other in zip(from_log, own, strict=True)
         ]
 
+    def num_of_log(self, answers: Sequence[tuple[int, Sample]]) -> int:
+        """Return how many items of a log all shards have: those that answered say it, the others as last known."""
+        sizes = self._sizes[0]
+        return int(sizes.sum()) + sum(sample.num_stored_log - int(sizes[shard]) for shard, sample in answers)
+
     def probabilities(self, answers: Sequence[tuple[int, Sample]]) -> np.ndarray:
         """Return the global probabilities of all items, in the order of the answers.
 

@@ -294,6 +294,8 @@ class ShardedReplay:
                 part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
             )
             sample = concatenate_samples(parts, probabilities, num_stored)
+            if split is not None:
+                sample = replace(sample, num_stored_log=split.num_of_log(answers))
             # The other shards are assumed to grow as fast as the item's own.
             return sample if sample.ages is None else replace(sample, ages=sample.ages * len(self._shards))
 
