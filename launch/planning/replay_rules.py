@@ -60,7 +60,7 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
         return
-    if shares_log and not kind.draws_parts:
+    if shares_log and not kind.draws_parts():
         wrong = f"{sampler} does not draw from a log apart from others"
         yield Problem("replay.log-share", wrong, "use --replay.sampler uniform, or leave it out")
     try:

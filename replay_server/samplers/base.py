@@ -57,7 +57,6 @@ class Sampler(ABC):
     views: ClassVar[frozenset[View]] = frozenset()
     column: ClassVar[str] = ""  # the member's column that it reads; the member must declare it
     writes: ClassVar[tuple[str, ...]] = ()  # the member's columns that it writes itself
-    draws_parts: ClassVar[bool] = False  # whether it has `draw_part`, which `replay.log-share` needs
     bytes_per_step: ClassVar[int] = 0  # approximate memory of its own state
     settings_class: ClassVar[type[SamplerSettings]] = SamplerSettings
     prioritizer: ClassVar[str] = ""
@@ -76,12 +75,21 @@ class Sampler(ABC):
         """Yield settings that have an unexpected effect; keys are those of `config`."""
         yield from ()
 
+    @classmethod
+    def draws_parts(cls) -> bool:
+        """Return whether its `draw_part` belongs to its `draw`: one that is inherited knows nothing of a new `draw`."""
+        of_part, of_all = (next(kind for kind in cls.__mro__ if name in vars(kind)) for name in ("draw_part", "draw"))
+        return of_part is not Sampler and issubclass(of_part, of_all)
+
     @abstractmethod
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """Draw `num_items`; the index holds at least one step."""
 
     def draw_part(self, part: Part, num_items: int, rng: np.random.Generator) -> Draw:
-        """Draw from one part of what is stored, as `draw` would if nothing else were; the part holds an item."""
+        """Draw from one part of what is stored, as `draw` would if nothing else were; the part holds an item.
+
+        Only for `replay.log-share`; a sampler without it is refused there.
+        """
         raise NotImplementedError(f"{self.name} draws no parts")
 
     def inserted(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing

@@ -13,7 +13,7 @@ def draw_with_log(sampler: Sampler, num_items: int, num_from_log: int, rng: np.r
     An item's probability is the share of the draw that its part has, times its probability in that part.
 
     Args:
-        sampler: has `draws_parts`; its index splits the log.
+        sampler: `draws_parts`; its index splits the log.
         num_items: N.
         num_from_log: in [0, N].
         rng: source of randomness.

@@ -22,7 +22,6 @@ class UniformSequences(Sampler):
 
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"sequences"})
-    draws_parts: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...] | None] = ()
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:

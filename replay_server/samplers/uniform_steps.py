@@ -20,7 +20,6 @@ class UniformSteps(Sampler):
 
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"steps"})
-    draws_parts: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...] | None] = ()
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:

@@ -16,7 +16,6 @@ class UniformUnrolls(Sampler):
 
     name: ClassVar[str] = "uniform"
     views: ClassVar[frozenset[View]] = frozenset({"unrolls"})
-    draws_parts: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...] | None] = ()
 
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:

@@ -96,7 +96,7 @@ class Member:
     def draws_with_log(self, view: str) -> bool:
         """Return whether draws of a view can have a given number of items from a log."""
         return self._index.parts is not None and any(
-            name == view and kind.draws_parts for name, kind in self._kinds.items()
+            name == view and kind.draws_parts() for name, kind in self._kinds.items()
         )
 
     def draw(self, view: View, num_items: int, num_from_log: int | None, rng: np.random.Generator) -> Draw:

@@ -10,12 +10,14 @@ from laser.ports import ColumnSpec, PortError, SampleRequest, wait
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.samplers import find_samplers
+from replay_server.samplers.prioritized import Prioritized
+from replay_server.samplers.uniform_steps import UniformSteps
 from replay_server.saving.spreading import spread
 from replay_server.serving.shard import Shard
 
 LENGTH = 4
 SPEC = make_spec(LENGTH)
-CASES = [(kind.name, view) for kind in find_samplers() if kind.draws_parts for view in sorted(kind.views)]
+CASES = [(kind.name, view) for kind in find_samplers() if kind.draws_parts() for view in sorted(kind.views)]
 
 
 def make(sampler="uniform", capacity_steps=520, log_share=0.5, shard=0, num_shards=1):
@@ -75,6 +77,27 @@ def chi_square_limit(freedom):
 
 def test_some_sampler_of_each_view_can():
     assert {view for _, view in CASES} == {"unrolls", "steps", "sequences"}
+
+
+class OtherDraws(UniformSteps):
+    """Draws in another way; what it inherits for parts does not."""
+
+    def draw(self, num_items, rng):
+        return super().draw(num_items, rng)
+
+
+class BothDraws(OtherDraws):
+    def draw_part(self, part, num_items, rng):
+        return super().draw_part(part, num_items, rng)
+
+
+class Renamed(UniformSteps):
+    pass
+
+
+def test_a_sampler_with_other_draws_needs_its_own_for_parts():
+    kinds = (UniformSteps, Renamed, OtherDraws, BothDraws, Prioritized)
+    assert [kind.draws_parts() for kind in kinds] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
