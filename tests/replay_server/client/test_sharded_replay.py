@@ -441,9 +441,9 @@ def test_a_replay_without_a_living_shard_is_away_if_one_is_being_started_anew(er
     client.close()
 
 
-def make_with_log(num_shards, unrolls_of_actor, seed=3):
+def make_with_log(num_shards, unrolls_of_actor, seed=3, capacity_steps=3000):
     """Return a client of shards that split a log from the rest; actors below 0 read the log."""
-    config = ReplayConfig(capacity_steps=3000, capacity_bytes=10**6, num_shards=num_shards, log_share=0.5)
+    config = ReplayConfig(capacity_steps, capacity_bytes=10**6, num_shards=num_shards, log_share=0.5)
     shards = [Shard(SPEC, config, [MemberSettings(0)], shard=k, seed=seed) for k in range(num_shards)]
     client = ShardedReplay(shards, seed=seed)
     fill(client, unrolls_of_actor)
@@ -504,10 +504,26 @@ def test_a_client_takes_all_from_where_there_is_something_and_learns_what_came()
     close(client, shards)
 
 
+def test_a_client_learns_from_samples_how_much_of_a_log_is_left():
+    client, shards = make_with_log(2, {-1: 20, -2: 20, 0: 18, 1: 18}, capacity_steps=2 * 40 * SPEC.unroll_length)
+    request = SampleRequest(0, 60, num_from_log=60)
+    for _ in range(4):  # sizes are read before the draws 0, 1, 3 and 7
+        before = wait(client.sample(request), 5, "sample")
+    fill_later(client, 1, 14)  # shard 1 forgets a part of the log
+    in_shard = [shard.stats().result().num_stored_log.unrolls for shard in shards]
+    assert before.num_stored_log == 40
+    assert in_shard[0] == 20 > in_shard[1] > 5
+    old = wait(client.sample(request), 5, "sample")
+    assert old.num_stored_log == sum(in_shard)
+    np.testing.assert_allclose(old.probabilities, 0.5 / np.array(in_shard)[old.keys["shard"]])
+    np.testing.assert_allclose(wait(client.sample(request), 5, "sample").probabilities, 1 / sum(in_shard))
+    close(client, shards)
+
+
 def test_a_restored_client_splits_the_log_as_before():
     client, shards = make_with_log(2, {-1: 9, -2: 4, 0: 7, 1: 9})
     request = SampleRequest(0, 40, num_from_log=10)
-    for _ in range(3):
+    for _ in range(4):  # the next one reads no sizes
         wait(client.sample(request), 5, "sample")
     other = ShardedReplay(shards, seed=77)
     other.load_client_state(client.client_state())
