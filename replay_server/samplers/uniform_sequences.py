@@ -35,6 +35,5 @@ class UniformSequences(Sampler):
         """See `Sampler.draw_part`."""
         starts = self.index.starts
         assert starts is not None, "the shard serves sequences only if it counts their starts"
-        pages, rows = starts.draw(num_items, rng, part.pages)
-        total = starts.num_in(part.pages.items)
-        return Draw(pages, rows, np.full(num_items, 1.0 / total), total)
+        pages, rows = starts.draw(num_items, rng, part)
+        return Draw(pages, rows, np.full(num_items, 1.0 / part.num_starts), part.num_starts)

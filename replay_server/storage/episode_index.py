@@ -108,12 +108,17 @@ class EpisodeIndex:
         self.begins_inside = np.full(num_pages, False)
         self.live_pages = DenseSet(num_pages)
         self.live_episodes = DenseSet(num_rows)  # episodes with at least one valid step
+        self.parts = LogParts(self.pages.headers) if self.splits_log else None
         self.starts: SequenceStarts | None = None
         if self.counts_starts:
             self.starts = SequenceStarts(
-                self.episode_of_row, self.next_page, self.previous_page, self.num_segments, self.live_pages
+                self.episode_of_row,
+                self.next_page,
+                self.previous_page,
+                self.num_segments,
+                self.live_pages,
+                self.parts,
             )
-        self.parts = LogParts(self.pages.headers) if self.splits_log else None
         self._unused_slots: list[int] = []
         self._num_slots = 0
         self._num_appended = 0
@@ -302,7 +307,7 @@ class EpisodeIndex:
     def num_in(self, part: Part, view: View) -> int:
         """Return how many items of a view may be drawn from a part; 0 for episode streams, which know no parts."""
         if view == "sequences":
-            return 0 if self.starts is None else self.starts.num_in(part.pages.items)
+            return part.num_starts
         if view == "streams" or not part.num_steps:
             return 0
         return part.num_steps if view == "steps" else len(part.pages)
@@ -415,7 +420,7 @@ class EpisodeIndex:
             self.steps_of_episode[slot] = episode.num_steps
         self.live_pages.load_state_dict(state["live_pages"])
         self.live_episodes.load_state_dict(state["live_episodes"])
-        if self.starts is not None:
-            self.starts.recount()
         if self.parts is not None:
             self.parts.load_state_dict(state.get("parts"), self.live_pages.items, self.episode_of_row)
+        if self.starts is not None:
+            self.starts.recount()

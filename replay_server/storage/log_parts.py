@@ -10,7 +10,7 @@ from replay_server.storage.dense_set import DenseSet
 
 
 class Part:
-    """The live pages of one part, and the number of their live steps.
+    """The live pages of one part, with the numbers of live steps and, where they are counted, starts of sequences.
 
     Args:
         num_pages: of the whole replay.
@@ -18,7 +18,7 @@ class Part:
 
     def __init__(self, num_pages: int):
         self.pages = DenseSet(num_pages)
-        self.num_steps = 0
+        self.num_steps = self.num_starts = 0
 
 
 class LogParts:
@@ -49,6 +49,12 @@ class LogParts:
         is_log = self._actors[pages] < 0
         self.log.pages.remove(pages[is_log])
         self.own.pages.remove(pages[~is_log])
+
+    def count_starts(self, pages: np.ndarray, changes: np.ndarray) -> None:
+        """Add changes of the numbers of starts in these pages, int [N] each."""
+        of_log = int(changes[self._actors[pages] < 0].sum())
+        self.log.num_starts += of_log
+        self.own.num_starts += int(changes.sum()) - of_log
 
     @property
     def num_bytes(self) -> int:
