@@ -55,8 +55,8 @@ class ShardedReplay:
     sample is split over the shards multinomially by their last known sizes. An item's probability is P(shard), as used
     for the split, times its probability in the shard, so it is exact even if the sizes are a little old. A shard that
     fails is left out of samples until it answers again. If a shard has ended or is silent for long, the sample is drawn
-    from the others. With one shard, calls go straight through. Items of a log and the others are split one after the
-    other where a request says how many there are of each, by what each shard has of them.
+    from the others. With one shard, calls go straight through. If a request says how many items come from a log, these
+    and the others are split separately (see `LogSplit`).
 
     Each episode stream is placed on one shard, the same number on all; a stream that has to move begins a new episode.
 
