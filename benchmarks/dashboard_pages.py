@@ -41,7 +41,7 @@ def page_times(options: Any) -> tuple[list[dict[str, float]], list[str]]:
         root = options.keep or Path(place)
         if not (root / "sweep").exists():
             make_runs(root / "runs", options.runs, options.points)
-            make_sweep(root / "sweep", root / "runs" / "run-000", options.members)
+            make_sweep(root / "sweep", root / "runs" / "run-000", options.members, options.points)
         for summary in root.rglob("summary.json") if options.without_summaries else ():
             summary.unlink()
         results = [times_of_pages(root, options.compared) for _ in range(options.repeats)]
@@ -177,7 +177,7 @@ def make_runs(root: Path, num_runs: int, num_points: int) -> None:
         write_record(path, {"config": config_of(number, num_points)})
 
 
-def make_sweep(root: Path, run: Path, num_members: int) -> None:
+def make_sweep(root: Path, run: Path, num_members: int, num_points: int) -> None:
     """Write a sweep with one replay whose members have the numbers of a run, and what they learned from each other."""
     rates = [0.001 * (1 + number) for number in range(num_members // 4)]
     root.mkdir()
@@ -190,8 +190,9 @@ def make_sweep(root: Path, run: Path, num_members: int) -> None:
         (path / "metrics.summary.json").unlink()
         with MetricsDb(path / "metrics.db") as metrics:
             for moment in range(_POINTS_OF_EXCHANGE):
-                number_of_points = 1_000_000 + moment
-                tick = Tick(float(number_of_points), time.time(), *(number_of_points,) * 3)
+                # Steps go on from those of the run, and the seeds of a setting end at different ones.
+                steps = 100 * (num_points + moment * (1 + number % 4))
+                tick = Tick(float(num_points + moment), time.time(), steps, steps, steps // 10)
                 metrics.write(tick, learned_from(number, num_members, moment + 1.0))
         overrides = {"algorithm.learning-rate": rates[number // 4], "seed": number % 4}
         member = {"index": number, "overrides": overrides}

@@ -9,7 +9,17 @@ from typing import Any, TypeGuard
 
 from laser.scoring.scores import find_reference
 from launch.dashboard.comparing import group_by_settings
-from launch.dashboard.figures import Curve, Figure, Theme, as_text, in_byte_units, ink, line_figure, message_figure
+from launch.dashboard.figures import (
+    Curve,
+    Figure,
+    Theme,
+    as_text,
+    behind,
+    in_byte_units,
+    ink,
+    line_figure,
+    message_figure,
+)
 from launch.dashboard.library import Library
 from launch.dashboard.panels import AXIS_TITLES, title_of, unit_of
 from launch.recording.metric_table import EVALUATION, RETURN
@@ -21,6 +31,9 @@ from launch.records.series import Axis, Series
 
 POINTS_OF_A_CURVE = 800
 """Most points of one curve."""
+
+POINTS_OF_A_BAND = 400
+"""Most points of a curve over several seeds."""
 
 _FEW = 20
 """Curves of a picture that have so many; more of them have as many as the runs' summaries hold, which are soon read."""
@@ -114,8 +127,9 @@ def draw_facet(
     for colour, (name, members) in enumerate(groups.items()):
         known = [series[entry.key] for entry in members if entry.key in series]
         if known:
-            make = _seeds if view.by_setting else _single
-            curves += make(name, known, colour, view)
+            curves += (
+                _seeds(known, limit, name, colour, view) if view.by_setting else _single(known[0], name, colour, view)
+            )
     curves, unit = in_byte_units(curves, unit_of(facet.metric))
     figure = line_figure(
         sorted(curves, key=lambda curve: not curve.is_faint),
@@ -173,8 +187,7 @@ def _is_range(value: Any) -> TypeGuard[list[float]]:
     )
 
 
-def _single(name: str, known: Sequence[Series], colour: int, view: View) -> list[Curve]:
-    (series,) = known
+def _single(series: Series, name: str, colour: int, view: View) -> list[Curve]:
     x = series.axes[view.axis]
     if not view.half_width:
         return [Curve(name, x, series.values, colour=colour)]
@@ -182,13 +195,15 @@ def _single(name: str, known: Sequence[Series], colour: int, view: View) -> list
     return [raw, Curve(name, x, smooth(series.values, view.half_width), colour=colour)]
 
 
-def _seeds(name: str, known: Sequence[Series], colour: int, view: View) -> list[Curve]:
-    band = band_over_seeds([(each.axes[view.axis], smooth(each.values, view.half_width)) for each in known], view.band)
+def _seeds(known: Sequence[Series], limit: int, name: str, colour: int, view: View) -> list[Curve]:
+    seeds = [(each.axes[view.axis], smooth(each.values, view.half_width)) for each in known]
+    band = band_over_seeds(seeds, view.band, min(limit, POINTS_OF_A_BAND))
     if band is None:
         return []
-    rests = [Curve(name, x, y, colour=colour, is_faint=True, in_legend=False) for x, y in band.rests]
-    ends = f"{name}: a seed ends here, the others go on" if rests else ""
-    return [*rests, Curve(name, band.x, band.centre, band.low, band.high, colour, end=ends)]
+    if not band.rests:
+        return [Curve(name, band.x, band.centre, band.low, band.high, colour)]
+    end = f"{name}: a seed ends here, the others go on"
+    return [behind(name, band.rests, colour), Curve(name, band.x, band.centre, band.low, band.high, colour, end=end)]
 
 
 def _missing(facet: Facet, shown: Sequence[Entry]) -> str:

@@ -78,6 +78,18 @@ class Curve:
     end: str = ""
 
 
+def behind(name: str, pieces: Sequence[tuple[np.ndarray, np.ndarray]], colour: int) -> Curve:
+    """Return many faint lines behind the others as one curve with gaps: hundreds of curves take seconds to draw.
+
+    Args:
+        name: of all of them.
+        pieces: (x [M], y [M]) of each line.
+        colour: number of their colour.
+    """
+    x, y = (np.concatenate([np.append(line, np.nan) for line in lines]) for lines in zip(*pieces, strict=True))
+    return Curve(name, x, y, colour=colour, is_faint=True, in_legend=False)
+
+
 def colour_of(number: int, theme: Theme = "light") -> str:
     """Return a colour of the palette, as #rrggbb."""
     colours = _COLOURS[theme]

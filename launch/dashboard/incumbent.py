@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from launch.dashboard.comparing import setting_label
-from launch.dashboard.figures import Curve, Figure, Theme, as_text, line_figure, message_figure
+from launch.dashboard.figures import Curve, Figure, Theme, as_text, behind, line_figure, message_figure
 from launch.dashboard.library import Library
 from launch.dashboard.outcomes import NO_RETURN
 from launch.dashboard.panels import AXIS_TITLES, METRIC_TITLES
@@ -86,11 +86,8 @@ def best_member_figure(
     returns = returns_over_time(library, members, axis)
     alone = [SettingReturns({"member": number}, (number,), ()) for number in returns.means]
     words = {number: f" ({setting_label(one.settings)})" for one in settings for number in one.members if one.settings}
-    own = [
-        Curve(f"member {number}", returns.moments, mean, is_faint=True, in_legend=False, colour=6)
-        for number, mean in returns.means.items()
-    ]
-    return _figure(returns, alone, axis, theme, "best member", own, words)
+    own = [(returns.moments, mean) for mean in returns.means.values()]
+    return _figure(returns, alone, axis, theme, "best member", [behind("members", own, 6)] if own else [], words)
 
 
 def _figure(
@@ -99,7 +96,7 @@ def _figure(
     axis: Axis,
     theme: Theme,
     name: str,
-    behind: list[Curve],
+    others: list[Curve],
     about: Mapping[int, str],
 ) -> Figure:
     best = np.full(len(returns.moments), np.nan)
@@ -117,7 +114,7 @@ def _figure(
     if not np.isfinite(best).any():
         return message_figure("settings of different games have no common best", theme)
     figure = line_figure(
-        [*behind, Curve(name, returns.moments, best, colour=1)], AXIS_TITLES[axis], METRIC_TITLES[RETURN], theme
+        [*others, Curve(name, returns.moments, best, colour=1)], AXIS_TITLES[axis], METRIC_TITLES[RETURN], theme
     )
     figure["data"][-1] |= {
         "mode": "lines+markers",

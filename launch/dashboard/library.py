@@ -88,7 +88,7 @@ class Library:
         self._entries: dict[str, Entry] = {}
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._newest: dict[str, _Kept] = {}
-        self.background = Background(self._read_latest)
+        self.background: Background[Entry] = Background(lambda entry: self._latest(entry, math.inf))
 
     def entries(self, age_s: float = _LISTING_AGE_S) -> dict[str, Entry]:
         """Return all runs and sweeps by key; the listing is at most `age_s` old, or ten times its own duration."""
@@ -117,6 +117,18 @@ class Library:
     def members(self, sweep: Entry) -> list[Entry]:
         """Return a sweep's members in the order of their numbers."""
         return members_of(sweep, self.entries())
+
+    def expect(self, name: str) -> None:
+        """Read in the background what the page of a run or sweep, or of all runs, will ask for in a moment.
+
+        Args:
+            name: of the run or sweep, or its key; "" for all runs.
+        """
+        entry = self.find(name)
+        expected = list(self.entries().values()) if not name else [] if entry is None else [entry]
+        for each in expected:
+            for one in self.members(each) if each.is_sweep else [each]:
+                self.background.ask(one.key, one)
 
     def summary(self, entry: Entry, until: float = math.inf) -> Summary:
         """Return a run's newest numbers, or those of a sweep's members together.
@@ -220,9 +232,7 @@ class Library:
         """Return the kept result of `make` for this key, or make it; one at a time."""
         with self._lock:
             if key not in self._kept:
-                self._kept[key] = make()
-                while len(self._kept) > _MOST_KEPT:
-                    self._kept.popitem(last=False)
+                self._keep(key, make())
             self._kept.move_to_end(key)
             found: T = self._kept[key]
             return found
@@ -233,6 +243,13 @@ class Library:
             is_known = key in self._kept
         made = None if is_known else make()
         return self.once(key, make if made is None else lambda: made)
+
+    def _keep(self, key: Any, value: Any) -> None:
+        """Keep a value as the newest, in the place of the oldest; the caller holds the lock."""
+        self._kept[key] = value
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MOST_KEPT:
+            self._kept.popitem(last=False)
 
     def _resume_command(self, entry: Entry) -> str:
         preset = entry.config.get("preset")
@@ -248,7 +265,7 @@ class Library:
         if time.monotonic() < until:
             found = self._read_latest(entry)
             return found.latest, found.problem, True
-        summarised = read_summary(entry.metrics_path)
+        summarised = self._read_summary(entry)
         if summarised is not None and summarised.is_current:
             return summarised.latest, "", True
         self.background.ask(entry.key, entry)
@@ -260,7 +277,7 @@ class Library:
         """Read a run's newest numbers from its summary, or from `metrics.db` if that is newer."""
         path = entry.metrics_path
         state = signature(path)
-        summarised = read_summary(path)
+        summarised = self._read_summary(entry)
         try:
             if summarised is not None and summarised.is_current:
                 found = _Kept(state, summarised.latest)
@@ -276,10 +293,20 @@ class Library:
     def _summarised(self, entry: Entry) -> Summarised | None:
         """Return a run's summary if it is as new as a picture needs; None otherwise."""
         path = entry.metrics_path
-        key = entry.key, "summary", signature(summary_path(path))
-        found: Summarised | None = self.once(key, lambda: read_summary(path))
+        with self._lock:
+            state, found = self._kept.get((entry.key, "summary"), ((), None))
+        if state != signature(summary_path(path)):
+            found = self._read_summary(entry)
         changed_s = max(signature(path)[::2], default=0) / 1e9
         return found if found is not None and changed_s - found.written_s < 2 * INTERVAL_S else None
+
+    def _read_summary(self, entry: Entry) -> Summarised | None:
+        """Read a run's summary, and keep it for its curves: the newest numbers of a run are read before them."""
+        state = signature(summary_path(entry.metrics_path))
+        found = read_summary(entry.metrics_path)
+        with self._lock:
+            self._keep((entry.key, "summary"), (state, found))
+        return found
 
     def _read(self, entry: Entry, what: Any, read: Callable[[], T]) -> T:
         """Return kept data unless the file has changed; otherwise read again and drop the old data."""

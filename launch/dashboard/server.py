@@ -9,10 +9,12 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from flask import Response, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from launch.dashboard import downloads
@@ -112,6 +114,15 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
     sweep.register(app, library)
     watch.register(app, library, live)
     downloads.install(app.server, library)
+
+    def expect(response: Response) -> Response:
+        """Begin to read what a page shows while the browser still loads its scripts."""
+        if response.mimetype == "text/html":
+            asked = {"pathname": request.path, "search": request.query_string.decode(errors="replace")}
+            response.call_on_close(partial(library.expect, parse_address(asked).name))
+        return response
+
+    app.server.after_request(expect)
     Guard(host, token, tuple(app.csp_hashes())).install(app.server)
     return app
 

@@ -31,7 +31,7 @@ def wait(what: str, ask: Callable[[], Any], patience_s: float = PATIENCE_S) -> A
     while True:
         try:
             found = ask()
-        except (JavascriptException, NoSuchElementException, StaleElementReferenceException):
+        except (IndexError, JavascriptException, NoSuchElementException, StaleElementReferenceException):
             found = None
         if found:
             return found

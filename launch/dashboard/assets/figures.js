@@ -162,7 +162,10 @@
         }));
         continue;
       }
-      for (let i = 0; i < trace.x.length; i++) rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
+      for (let i = 0; i < trace.x.length; i++) {
+        if (Number.isNaN(trace.x[i])) continue;  /* a gap between two pieces of a line */
+        rows.push([trace.name, trace.x[i], trace.y[i]].map(cell).join(","));
+      }
     }
     return rows.join("\n") + "\n";
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from launch.dashboard import sweep_figures
@@ -13,7 +13,7 @@ from launch.dashboard.address import Address, Control, controls_store, remember_
 from launch.dashboard.checked import one_of, whole
 from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import View, zoom_in
-from launch.dashboard.figures import Figure, as_text
+from launch.dashboard.figures import as_text
 from launch.dashboard.library import Library
 from launch.dashboard.news import marked, news
 from launch.dashboard.not_here import malformed, no_number, not_here, unknown
@@ -231,12 +231,15 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         settings = settings_of_sweep(library, entry, members, decisions)
         groups = groups_of_members(members, settings if view.by_setting else [])
+        evolving = evolves(entry, decisions)
 
-        def figures() -> tuple[Figure, ...]:
+        def figures() -> tuple[Any, ...]:
             curves = sweep_figures.members_figure(library, members, groups, view)
             best = sweep_figures.best_figure(library, members, view.axis, theme, settings)
             zoom_in(curves, zoom, "members", view.axis, view.metrics[0])
             zoom_in(best, zoom, "best", view.axis)
+            if not evolving:  # the two others are hidden
+                return curves, best, no_update, no_update
             descent = sweep_figures.descent_figure(library, members, decisions, whose, theme)
             return curves, best, descent, sweep_figures.schedule_figure(library, whose, theme)
 

@@ -139,3 +139,32 @@ def test_references_are_the_random_and_the_human_return_and_the_goal(tmp_path, m
     names = [note["text"] for note in figure["layout"]["annotations"]]
     assert names == ["random", "human", "stop at return"]
     assert [line["y0"] for line in figure["layout"]["shapes"]] == [-20.7, 14.6, 18.0]
+
+
+def test_what_single_seeds_did_before_and_after_the_band_is_one_faint_line_with_gaps(tmp_path, make_run) -> None:
+    for seed, length in enumerate((4, 6, 9)):
+        rows = [{"charts/mean_return": float(10 * seed + n)} for n in range(length)]
+        make_run(f"run{seed}", rows, config={"seed": seed})
+    entries = entries_of(tmp_path)
+    view = View(by_setting=True, axis="learner_steps")
+    (facet,) = facets_of(entries, view)
+    figure = draw_facet(Library(tmp_path / "runs"), facet, groups_of(entries, view), frozenset(), view)
+    faint = [trace for trace in figure["data"] if trace.get("opacity", 1.0) < 1]
+    assert len(faint) == 1
+    x, y = decoded(faint[0]["x"]), decoded(faint[0]["y"])
+    assert np.isnan(x).tolist() == np.isnan(y).tolist()
+    after_the_first_seed = [13.0, 14.0, 15.0, np.nan, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0, np.nan]
+    np.testing.assert_array_equal(y, after_the_first_seed)
+    band = next(trace for trace in figure["data"] if trace["name"].endswith("band"))
+    assert len(decoded(band["x"])) == 400
+
+
+def test_curves_of_many_settings_have_few_points(tmp_path, make_run) -> None:
+    for number in range(22):
+        config = {"seed": number % 2, "algorithm": {"learning_rate": number // 2}}
+        make_run(f"run{number:02d}", [{"charts/mean_return": 1.0}] * 5, config=config)
+    entries = entries_of(tmp_path)
+    view = View(by_setting=True)
+    (facet,) = facets_of(entries, view)
+    figure = draw_facet(Library(tmp_path / "runs"), facet, groups_of(entries, view), frozenset(), view)
+    assert {len(decoded(trace["x"])) for trace in figure["data"]} == {128}

@@ -61,3 +61,11 @@ def test_without_twenty_episodes_a_sentence_stands_there(tmp_path, make_run) -> 
     figure = best_figure(library, library.members(entry), "env_steps", "light")
     said = figure["layout"]["annotations"][0]["text"].replace("<br>", " ")
     assert (figure["data"], said) == ([], "no member has ended 20 episodes yet: a mean of fewer may be luck")
+
+
+def test_all_members_are_one_faint_line_behind_the_best(sweep) -> None:
+    figure = best_figure(*sweep, "env_steps", "light")
+    assert len(figure["data"]) == 2
+    values = decoded(figure["data"][0]["y"])
+    ends = values[np.flatnonzero(np.isnan(values[1:]) & ~np.isnan(values[:-1]))]
+    assert ends.tolist() == [50.0, 60.0, 196.0, 180.0]

@@ -1,6 +1,8 @@
-"""When curves that a page shows are drawn again."""
+"""What is read, and when curves that a page shows are drawn again."""
 
 import time
+
+import pytest
 
 from launch.dashboard.library import Library
 from launch.records import listing
@@ -87,3 +89,31 @@ def test_a_listing_that_leaves_runs_out_says_so(tmp_path, make_run, monkeypatch)
     library = Library(tmp_path / "runs")
     assert len(library.entries()) == 3
     assert runs._where(library, [row] * 3).endswith(", 0 running; further ones are left out: open a directory below it")
+
+
+@pytest.mark.parametrize("name", ["", "sweep"])
+def test_what_a_page_will_ask_for_is_read_before_it_asks(tmp_path, make_run, monkeypatch, name) -> None:
+    make_run("run", [{"charts/mean_return": 4.0}])
+    make_run("sweep", facts={"sweep": {"grid": {}, "options": {}}})
+    for number in range(3):
+        facts = {"member": {"index": number, "overrides": {}}}
+        make_run(f"sweep/members/{number}", [{"charts/mean_return": float(number)}], facts=facts)
+    library = Library(tmp_path / "runs")
+    library.expect(name)
+    library.background.wait(10.0)
+    read = []
+    monkeypatch.setattr("launch.dashboard.library.read_latest", read.append)
+    monkeypatch.setattr("launch.dashboard.library.read_summary", read.append)
+    whose = [library.find("run"), library.find("sweep")] if name == "" else [library.find("sweep")]
+    for entry in whose:
+        assert library.summary(entry).latest.values["charts/mean_return"] == (2.0 if entry.is_sweep else 4.0)
+    for member in library.members(library.find("sweep")):
+        assert list(library.series(member, ["charts/mean_return"], 100)) == ["charts/mean_return"]
+    assert not read
+
+
+def test_nothing_is_read_for_a_name_that_no_run_has(tmp_path, make_run, monkeypatch) -> None:
+    make_run("run", [{"charts/mean_return": 4.0}])
+    library = Library(tmp_path / "runs")
+    monkeypatch.setattr(library.background, "ask", lambda *asked: pytest.fail(f"{asked} was asked for"))
+    library.expect("another")

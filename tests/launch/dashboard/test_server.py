@@ -59,6 +59,20 @@ def get(app, address: str, **headers: str):
     return app.server.test_client().get(address, headers={"Host": "localhost"} | headers)
 
 
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [("/", [""]), ("/sweep/sweep?curves=runs", ["sweep"]), ("/run?key=abc", ["abc"]), ("/_dash-layout", [])],
+)
+def test_a_page_is_read_for_as_soon_as_its_address_is_opened(root, monkeypatch, address, expected) -> None:
+    library = Library(root)
+    asked: list[str] = []
+    monkeypatch.setattr(library, "expect", asked.append)
+    app = make_app(library, LiveView(command=(sys.executable, "-c", "pass")))
+    get(app, address).close()
+    get(app, address, Host="elsewhere.example").close()  # a refused request reads nothing
+    assert asked == expected
+
+
 def post(app, callback: str, inputs: list[Any], state: list[Any], changed: str, outputs: Any) -> Any:
     body = {"output": callback, "outputs": outputs, "inputs": inputs, "state": state, "changedPropIds": [changed]}
     return app.server.test_client().post("/_dash-update-component", json=body, headers={"Host": "localhost"})
