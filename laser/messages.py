@@ -45,6 +45,7 @@ def take_sample(sample: Sample, chosen: slice) -> Sample:
         sample.statistics,
         take(sample.ages),
         take(sample.num_draws),
+        sample.num_stored_log,
     )
 
 

@@ -139,6 +139,8 @@ class SampleRequest:
             longer stored are left out.
         uniform: for a read that bypasses the sampler: each stored step is equally likely. Such reads are of the "steps"
             view, and rate limiters neither delay nor count them.
+        num_from_log: how many of the items are drawn from the experience of a log, the others from what actors made;
+            where one of them has no item, all come from the other. None: all items are drawn alike.
         timeout_s: after this the request fails with a `PortTimeoutError` whose message says what was missing.
     """
 
@@ -155,6 +157,7 @@ class SampleRequest:
     streams: tuple[int, ...] = ()
     keys: np.ndarray | None = field(default=None, compare=False)
     uniform: bool = False
+    num_from_log: int | None = None
     timeout_s: float = 60.0
 
     @property
@@ -205,6 +208,7 @@ class Sample:
             far-policy steps or request statistics (`replay_server.derived.derived_columns.Derived.statistics`).
         num_draws: int64 [N], how often the sampler has drawn each item for this member, including this time.
         ages: int64 [N], approximate number of env steps (rows) inserted after each item; for replay draws only.
+        num_stored_log: how many of the `num_stored` items are of a log; only for a request with `num_from_log`, else 0.
     """
 
     unrolls: Unrolls
@@ -219,6 +223,7 @@ class Sample:
     statistics: dict[str, np.ndarray] = field(default_factory=dict)
     ages: np.ndarray | None = None
     num_draws: np.ndarray | None = None
+    num_stored_log: int = 0
 
 
 @dataclass(frozen=True)

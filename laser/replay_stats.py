@@ -105,6 +105,7 @@ class ReplayStats:
         process: usage of the shard's process, by gauge, if the shard has a process of its own.
         online_pooled: fresh unrolls that shards handed out and that wait for a whole batch.
         shards: for all shards together, the statistics of each; None for a shard that does not answer.
+        num_stored_log: items of `num_stored` that are of a log; 0 in a replay that does not split them from the rest.
     """
 
     ledger: LedgerCounts = field(default_factory=LedgerCounts)
@@ -127,6 +128,7 @@ class ReplayStats:
     process: Mapping[str, float] = field(default_factory=dict)
     online_pooled: int = 0
     shards: tuple[ReplayStats | None, ...] = ()
+    num_stored_log: ItemCounts = field(default_factory=ItemCounts)
 
     @property
     def parts(self) -> tuple[ReplayStats | None, ...]:

@@ -56,6 +56,7 @@ def make_learner(
         member=member.number,
         prioritizer=make_prioritizer(member, device),
         starts_at_steps=config.replay.sequence_starts == "step",
+        log_share=config.replay.log_share_at if config.may_hold_log else None,
         prefetch=not config.takes_turns,
     )
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,14 @@ from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.experience.batch_loader import BatchLoader, LoadedBatch
 from learner.experience.collate import collate, example_batch
-from learner.experience.mixing import Mix, Mixer, PoissonReplays
+from learner.experience.mixing import LogShare, Mix, Mixer, PoissonReplays
 from learner.experience.stream_states import StreamStates
 from learner.feedback.column_writer import ColumnWriter
 from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
 from learner.metrics.age_quantiles import AgeQuantiles
 from learner.metrics.consumption import Consumption
 from learner.metrics.first_updates import FirstUpdates
+from learner.metrics.log_fraction import LogFraction
 from learner.metrics.makers import Makers
 from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
@@ -63,6 +64,8 @@ class Learner:
         member: index of the agent in its sweep.
         prioritizer: computes the column values that the replay's sampler reads; None for a sampler that reads none.
         starts_at_steps: replayed sequences begin at any stored step instead of at stored unrolls.
+        log_share: share of replayed items that come from a log, by the finished share of the run; it returns None if
+            all items are drawn alike. None: the replay began without a log.
         prefetch: decode batches in a separate thread; without it each batch is requested when it is needed, which makes
             the order of all calls repeatable.
     """
@@ -80,6 +83,7 @@ class Learner:
         member: int = 0,
         prioritizer: Prioritizer | None = None,
         starts_at_steps: bool = False,
+        log_share: Callable[[float], float | None] | None = None,
         prefetch: bool = True,
     ):
         self.progress = 0.0
@@ -102,6 +106,8 @@ class Learner:
         if self.updater.is_compiled:  # live settings as inputs: all members of a sweep then share the compiled code
             self._update_inputs = self._update_inputs_of(self._settings.live_settings)
         settings = algorithm.config
+        self._log_share = log_share
+        self._log_fraction = None if log_share is None else LogFraction()
         walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
         self._mixer = Mixer(
             replay,
@@ -116,6 +122,7 @@ class Learner:
             reward_clip=settings.step_reward_clip,
             batches_per_draw=config.batches_together(settings.view),
             view="sequences" if starts_at_steps else "unrolls",
+            log_share=None if self._asked_of_log is None else LogShare(lambda: self._asked_of_log or 0.0),
             replays=(
                 PoissonReplays(settings.replays_per_batch, settings.num_drawn, seed)
                 if settings.replays_per_batch
@@ -250,6 +257,8 @@ class Learner:
             self._ages.add(loaded.mix, self.version)
             self._first.add(loaded.mix, self.version, metrics)
             self._makers.add(loaded.mix, output.per_step)
+            if self._log_fraction is not None:
+                self._log_fraction.add(loaded.mix)
         self._counters["time/learner_step"] += time.perf_counter() - started
         self.heartbeat = time.monotonic()
 
@@ -268,6 +277,11 @@ class Learner:
         """Return the learning rate after `num_updates` updates."""
         settings = self._settings
         return settings.learning_rate_at(self.progress) * settings.rate_factor(num_updates)
+
+    @property
+    def _asked_of_log(self) -> float | None:
+        """The share of replayed items that are asked for of a log; None: they are drawn like all others."""
+        return None if self._log_share is None else self._log_share(self.progress)
 
     @property
     def _recomputes_states(self) -> bool:
@@ -308,6 +322,8 @@ class Learner:
         gauges["charts/learning_rate"] = self._learning_rate
         gauges["column_writes_pending"] = float(self._writer.num_pending)
         gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored | self._first.take()
+        if self._log_fraction is not None:
+            gauges |= self._log_fraction.take(self._asked_of_log)
         self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_updates)}
         return Report("learner", counters, gauges)
@@ -417,6 +433,7 @@ class Learner:
                 "replays": self._mixer.replays.state_dict() if self._mixer.replays is not None else None,
                 "client": self._replay.client_state(),
                 "sampler": feed["numbers"],
+                **({} if self._mixer.log_share is None else {"owed_of_log": self._mixer.log_share.owed}),
             },
         }
 
@@ -489,6 +506,8 @@ class Learner:
         replays = state["numbers"].get("replays")
         if self._mixer.replays is not None and replays is not None:
             self._mixer.replays.load_state_dict(replays)
+        if self._mixer.log_share is not None:
+            self._mixer.log_share.owed = state["numbers"].get("owed_of_log", 0.0)
         if not self.loader.is_ahead:  # without prefetching no batch was in flight: continue exactly
             self._replay.load_client_state(state["numbers"]["client"])
             saved = state["tensors"].get("replay_states")

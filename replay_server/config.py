@@ -49,6 +49,17 @@ class ReplayConfig(SamplingConfig):
         "seconds without a request after which inserts no longer wait for a learner",
     ] = 300.0
     remover: Annotated[str, "chooses the episode to forget when the replay is full"] = "fifo"
+    log_share: Annotated[
+        float | None,
+        Bounds(least=0.0, most=1.0),
+        "share of replayed items that are drawn from the log of init-replay, at the run's start; none: all items are "
+        "drawn alike",
+    ] = None
+    log_share_final: Annotated[
+        float | None,
+        Bounds(least=0.0, most=1.0),
+        "log-share at the run's end, which it moves to in proportion to the env steps done; none: as at the start",
+    ] = None
 
     def __post_init__(self) -> None:
         """Give the sampler's own settings their defaults; `single_problems` reports if that is impossible."""
@@ -73,8 +84,17 @@ class ReplayConfig(SamplingConfig):
             wrong = f"must be {wanted.__name__} for the sampler {self.sampler}, got {found.__name__}"
             yield Problem("sampler-settings", wrong, "leave it out for the defaults")
 
+    def log_share_at(self, progress: float) -> float | None:
+        """Return the share of items from a log after a fraction `progress` of the run; None: all are drawn alike."""
+        if self.log_share is None or self.log_share_final is None:
+            return self.log_share
+        return self.log_share + (self.log_share_final - self.log_share) * min(1.0, max(0.0, progress))
+
     def unused(self) -> Iterator[Problem]:
-        """Yield settings that the chosen sampler does not read."""
+        """Yield settings that the chosen sampler does not read, or that have no effect without another."""
+        if self.log_share is None:
+            why = "items of a log are drawn like all others"
+            yield from find_unused(self, "replay", ["log_share_final"], why, "set replay.log-share")
         for name, settings in self._sections():
             if name != self.sampler:
                 names = [item.name for item in fields(settings)]

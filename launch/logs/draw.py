@@ -99,6 +99,7 @@ def draw_replay(run_dir: Path, file: Path, options: DrawOptions) -> DrawnItems:
             shards[-1].load_state_dict({**state, "rng": np.random.PCG64([options.seed, number]).state})
         except ValueError as error:
             raise NothingToResumeError("run-dir", str(error)) from error
+    share = None if options.uniform else config.replay.log_share_at(checkpoint.state["tree"]["numbers"]["progress"])
     request = SampleRequest(
         settings.member,
         options.items,
@@ -107,6 +108,7 @@ def draw_replay(run_dir: Path, file: Path, options: DrawOptions) -> DrawnItems:
         discount=config.algorithm.discount,
         reward_clip=config.algorithm.step_reward_clip,
         uniform=options.uniform,
+        num_from_log=None if share is None else round(share * options.items),
         timeout_s=_DEADLINE_S,
     )
     replay_port = ShardedReplay(shards, seed=options.seed)

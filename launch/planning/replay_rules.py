@@ -41,7 +41,11 @@ def find_prioritizer(config: TrainConfig, algorithm: Algorithm) -> type[Prioriti
 def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator[Problem]:
     """Yield why the replay's sampler cannot draw for this algorithm."""
     settings, sampler = config.algorithm, config.replay.sampler
+    shares_log = config.replay.log_share is not None
     if not draws_by_sampler(config, algorithm):
+        if shares_log and settings.num_drawn:
+            wrong = "recurrent agents read episode streams, which are not drawn from a log apart from others"
+            yield Problem("replay.log-share", wrong, "set learner.replay-core-state to stored or zero")
         return
     kind = samplers_called(sampler).get(view := drawn_view(config))
     if kind is None and view == "sequences":
@@ -56,6 +60,9 @@ def find_sampler_problems(config: TrainConfig, algorithm: Algorithm) -> Iterator
         wrong = f"{sampler} does not draw {settings.view}, which {settings.name} learns from"
         yield Problem("replay.sampler", wrong, "use --replay.sampler uniform")
         return
+    if shares_log and not kind.draws_parts():
+        wrong = f"{sampler} does not draw from a log apart from others"
+        yield Problem("replay.log-share", wrong, "use --replay.sampler uniform, or leave it out")
     try:
         prioritizer = find_prioritizer(config, algorithm)
     except ValueError as error:

@@ -444,6 +444,24 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             label="replayed",
         ),
         Metric(
+            "replay/log_share",
+            "share",
+            "part of the replayed steps learned from that were of a log",
+            "fraction",
+            label="replayed: of a log",
+            only="if the replay began with a log",
+        ),
+        Metric(
+            "replay/log_share_set",
+            "share",
+            "part of the replayed items that is drawn from a log, by its settings; where there is nothing of a log, "
+            "or nothing else, the part is another",
+            "fraction",
+            label="of a log, by its settings",
+            is_faint=True,
+            only="with `--replay.log-share`",
+        ),
+        Metric(
             "replay/samples_per_insert",
             "",
             "steps drawn per step inserted, since the run began",

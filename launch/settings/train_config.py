@@ -161,6 +161,11 @@ class TrainConfig:
         return self.has_processes and not self.takes_turns and self.max_failures > 0
 
     @property
+    def may_hold_log(self) -> bool:
+        """Whether the replay may hold a log: from the run's start, or from an import that the run continues."""
+        return bool(self.init_replay) or (self.resume and self.replay.log_share is not None)
+
+    @property
     def evaluation_interval(self) -> int:
         """Env steps between evaluations; 0: none."""
         if (self.capture_video or self.offline) and not self.evaluation.interval:
@@ -229,6 +234,10 @@ class TrainConfig:
                 f"must give each of {num_tasks} tasks an environment, got {self.num_actors} actors of {self.num_envs}",
                 f"use at least {math.ceil(num_tasks / self.num_actors)}",
             )
+        if self.replay.log_share is not None and (self.offline or not self.may_hold_log):
+            why = "offline learns from its log alone" if self.offline else "the replay begins without one"
+            remedy = "leave it out" if self.offline else "use --init-replay minari:NAMESPACE/NAME-vN, or leave it out"
+            yield Problem("replay.log-share", f"is the share of draws from a log, but {why}", remedy)
         # Values out of range are reported already; problems computed from them would only mislead.
         wrong = {problem.key for part in (self.algorithm, self.replay) for problem in find_problems(part)}
         if not wrong & {"batch-size", "replay-fraction", "capacity-steps", "num-shards", "min-steps"}:
@@ -262,6 +271,11 @@ class TrainConfig:
                 "replay.remover",
                 f"far_policy removes like fifo: {algorithm.name} does not mark steps that are far from its policy",
                 "use fifo, or an algorithm with algorithm.refer.enabled",
+            )
+        if (replay.log_share_at(1.0) or 0.0) > 0.0 and replay.remover == "fifo" and self.steps > replay.capacity_steps:
+            wrong = f"{self.steps} env steps push the log out of a replay of {replay.capacity_steps}"
+            yield Problem(
+                "replay.log-share", f"{wrong}, and then nothing of it is drawn", "raise replay.capacity-steps"
             )
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from laser.environments.statistics import Statistics
+from laser.ports import wait
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
@@ -12,6 +13,8 @@ from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.log_filling import fill_from_log
 from launch.supervision.saved_replay import SavedReplay
 from launch.topology import Topology
+
+_DEADLINE_S = 60.0
 
 
 def enter(
@@ -52,10 +55,23 @@ def enter(
         recorder.start_over(report.source)  # it was read before if the replay was not saved
         recorder.report(report)
         words.append(from_log)
+    words += _share_of_log(topology)
     run.goes_on = True
     for line in (*words, f"running: {topology.describe()}; learner: {how}"):
         run.log(line)
     return words
+
+
+def _share_of_log(topology: Topology) -> list[str]:
+    """Return the share of draws from the log in words, or a warning if there is nothing to draw of one."""
+    replay = topology.config.replay
+    first, final = (replay.log_share_at(progress) for progress in (0.0, 1.0))
+    if first is None or final is None or not topology.owns_replay:
+        return []
+    stats = [wait(shard.stats(), _DEADLINE_S, "the replay's contents") for shard in topology.shards]
+    if not any(each.num_stored_log.unrolls for each in stats):
+        return ["warning: the replay holds nothing of a log, so that nothing is drawn by replay.log-share"]
+    return [f"of what is replayed, {first:.0%} is of the log" + ("" if first == final else f", {final:.0%} at the end")]
 
 
 def _give_statistics(topology: Topology, statistics: Statistics) -> list[str]:

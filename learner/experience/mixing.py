@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
@@ -76,6 +77,27 @@ class PoissonReplays:
         self._generator.bit_generator.state = state
 
 
+class LogShare:
+    """The number of replayed items of each request that come from a log, so that over many requests the share is exact.
+
+    What rounding adds to a request or takes from it is made up for by the next ones; nothing is drawn at random.
+
+    Args:
+        share: returns the share of now, in [0, 1].
+    """
+
+    def __init__(self, share: Callable[[], float]):
+        self.owed = 0.0  # items of a log that earlier requests had too few, within +-0.5 while the share stays
+        self._share = share
+
+    def num_of(self, num_items: int) -> int:
+        """Return how many of the next `num_items` come from a log."""
+        wanted = self._share() * num_items + self.owed
+        num = min(num_items, max(0, round(wanted)))
+        self.owed = wanted - num
+        return num
+
+
 @dataclass
 class _Asked:
     request: SampleRequest
@@ -102,6 +124,7 @@ class Mixer:
         replays: number of replay-only batches after each batch; None: always 0.
         batches_per_draw: batches of windows per request.
         view: what else is replayed: whole unrolls, or sequences that begin at any step.
+        log_share: how many replayed items come from a log; None: as many as chance gives.
     """
 
     def __init__(
@@ -119,9 +142,11 @@ class Mixer:
         replays: PoissonReplays | None = None,
         batches_per_draw: int = 1,
         view: Literal["unrolls", "sequences"] = "unrolls",
+        log_share: LogShare | None = None,
     ):
         self.waiting_for = ""
         self.replays = replays
+        self.log_share = log_share
         self.num_replays_due = 0  # replay-only batches still to request
         self.stream_set = stream_set
         self.num_asked = 0  # number of the next request for episode streams, unless they restart
@@ -231,6 +256,7 @@ class Mixer:
     def _ask_replay(self, num_items: int) -> _Asked | None:
         if not num_items:
             return None
+        num_from_log = None if self.log_share is None else self.log_share.num_of(num_items)
         if self._n_step:
             return self._ask(
                 SampleRequest(
@@ -240,11 +266,16 @@ class Mixer:
                     n_step=self._n_step,
                     discount=self.discount,
                     reward_clip=self._reward_clip,
+                    num_from_log=num_from_log,
                     timeout_s=self._timeout_s,
                 )
             )
         if self.stream_set is None:
-            return self._ask(SampleRequest(self._member, num_items, view=self._view, timeout_s=self._timeout_s))
+            return self._ask(
+                SampleRequest(
+                    self._member, num_items, view=self._view, num_from_log=num_from_log, timeout_s=self._timeout_s
+                )
+            )
         sequence, self._restart = self.next_sequence, False
         self.num_asked = sequence + 1
         return self._ask(

@@ -30,6 +30,7 @@ from laser.ports import (
 from laser.replay_stats import ReplayStats, add_stats
 from laser.unroll import Unrolls
 from replay_server.client.deadlines import Deadlines
+from replay_server.client.log_split import LogSplit
 from replay_server.client.online_pool import OnlinePool, take_in_order
 from replay_server.client.stream_placement import place_streams, requests_by_home
 
@@ -54,7 +55,8 @@ class ShardedReplay:
     sample is split over the shards multinomially by their last known sizes. An item's probability is P(shard), as used
     for the split, times its probability in the shard, so it is exact even if the sizes are a little old. A shard that
     fails is left out of samples until it answers again. If a shard has ended or is silent for long, the sample is drawn
-    from the others. With one shard, calls go straight through.
+    from the others. With one shard, calls go straight through. If a request says how many items come from a log, these
+    and the others are split separately (see `LogSplit`).
 
     Each episode stream is placed on one shard, the same number on all; a stream that has to move begins a new episode.
 
@@ -71,6 +73,7 @@ class ShardedReplay:
         self._lock = threading.Lock()
         self._in_order = in_order
         self._sizes = {view: np.zeros(len(shards), np.int64) for view in _VIEWS}
+        self._log_sizes = {view: np.zeros(len(shards), np.int64) for view in _VIEWS}  # the part of a log
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
         self._all_gone = False  # at the last read of the sizes
@@ -228,6 +231,7 @@ class ShardedReplay:
             self._all_gone = all(item is None for item in stats)
             for view, sizes in self._sizes.items():
                 sizes[:] = [0 if item is None else item.num_stored.of(view) for item in stats]
+                self._log_sizes[view][:] = [0 if item is None else item.num_stored_log.of(view) for item in stats]
 
     def _sizes_arrived(self, whole: Future[Sample], request: SampleRequest, deadline: float) -> None:
         with self._lock:
@@ -256,12 +260,16 @@ class ShardedReplay:
     def _split(self, whole: Future[Sample], request: SampleRequest, deadline: float, sizes: np.ndarray) -> None:
         left_s = max(deadline - time.monotonic(), 0.0)
         requests: list[SampleRequest | None]
+        split: LogSplit | None = None
         with self._lock:
             if request.view == "streams":
                 key = (request.member, request.stream_set)
                 self._homes[key] = place_streams(self._homes.get(key), request.num_items, sizes > 0)
                 requests = requests_by_home(request, self._homes[key], len(sizes), left_s)
                 shares = np.array([each.num_items if each else 0 for each in requests]) / request.num_items
+            elif request.num_from_log is not None:
+                split = LogSplit(request.num_items, request.num_from_log, sizes, self._log_sizes[request.view])
+                requests = split.requests(request, left_s, self._rng)
             else:
                 shares = sizes / sizes.sum()
                 counts = self._rng.multinomial(request.num_items, shares).tolist()
@@ -272,18 +280,22 @@ class ShardedReplay:
             if each is None:
                 continue
             part = self._in_time(k, self._shards[k].sample(each), each.timeout_s)
-            part.add_done_callback(partial(self._update_size, k, request.view))
+            part.add_done_callback(partial(self._update_size, k, request))
             asked.append(part)
 
         def merge(parts: list[Sample]) -> Sample:
-            probabilities = np.concatenate(
-                [part.probabilities * shares[k] for k, part in zip(used, parts, strict=True)]
-            )
+            answers = list(zip(used, parts, strict=True))
+            if split is None:
+                probabilities = np.concatenate([part.probabilities * shares[k] for k, part in answers])
+            else:
+                probabilities = split.probabilities(answers)
             # Shards in this sample report their size with it; the others count with their last known size.
             num_stored = int(sizes.sum()) + sum(
                 part.num_stored - int(sizes[k]) for k, part in zip(used, parts, strict=True)
             )
             sample = concatenate_samples(parts, probabilities, num_stored)
+            if split is not None:
+                sample = replace(sample, num_stored_log=split.num_of_log(answers))
             # The other shards are assumed to grow as fast as the item's own.
             return sample if sample.ages is None else replace(sample, ages=sample.ages * len(self._shards))
 
@@ -302,14 +314,17 @@ class ShardedReplay:
         else:
             forward(whole, done)
 
-    def _update_size(self, shard: int, view: str, part: Future[Sample]) -> None:
+    def _update_size(self, shard: int, request: SampleRequest, part: Future[Sample]) -> None:
+        view = request.view
         with self._lock:
             if part.cancelled() or part.exception() is not None:
-                self._sizes[view][shard] = 0
+                self._sizes[view][shard] = self._log_sizes[view][shard] = 0
                 if view == "streams":
                     self._sizes["unrolls"][shard] = 0
             else:
                 self._sizes[view][shard] = part.result().num_stored
+                if request.num_from_log is not None:  # other samples do not say
+                    self._log_sizes[view][shard] = part.result().num_stored_log
 
     # -- saving --------------------------------------------------------------------------------------------------------
 
@@ -319,6 +334,7 @@ class ShardedReplay:
             return {
                 "rng": self._rng.bit_generator.state,
                 "sizes": {view: array.tolist() for view, array in self._sizes.items()},
+                "log_sizes": {view: array.tolist() for view, array in self._log_sizes.items()},
                 "num_draws": self._num_draws,
                 "homes": [[list(key), homes.tolist()] for key, homes in self._homes.items()],
             }
@@ -332,6 +348,7 @@ class ShardedReplay:
             self._rng.bit_generator.state = state["rng"]
             for view, sizes in self._sizes.items():
                 sizes[:] = state["sizes"].get(view, 0)  # states of before know no sequences
+                self._log_sizes[view][:] = state.get("log_sizes", {}).get(view, 0)  # and no logs
             self._num_draws = state["num_draws"]
 
 

@@ -13,6 +13,7 @@ from laser.config import Problem
 from laser.prioritization.config import SamplerSettings, SamplingConfig
 from replay_server.storage.columns import Columns
 from replay_server.storage.episode_index import EpisodeIndex
+from replay_server.storage.log_parts import Part
 
 View = Literal["unrolls", "steps", "sequences"]
 
@@ -74,9 +75,22 @@ class Sampler(ABC):
         """Yield settings that have an unexpected effect; keys are those of `config`."""
         yield from ()
 
+    @classmethod
+    def draws_parts(cls) -> bool:
+        """Return whether its `draw_part` belongs to its `draw`: one that is inherited knows nothing of a new `draw`."""
+        of_part, of_all = (next(kind for kind in cls.__mro__ if name in vars(kind)) for name in ("draw_part", "draw"))
+        return of_part is not Sampler and issubclass(of_part, of_all)
+
     @abstractmethod
     def draw(self, num_items: int, rng: np.random.Generator) -> Draw:
         """Draw `num_items`; the index holds at least one step."""
+
+    def draw_part(self, part: Part, num_items: int, rng: np.random.Generator) -> Draw:
+        """Draw from one part of what is stored, as `draw` would if nothing else were; the part holds an item.
+
+        Only for `replay.log-share`; a sampler without it is refused there.
+        """
+        raise NotImplementedError(f"{self.name} draws no parts")
 
     def inserted(self, pages: np.ndarray) -> None:  # noqa: B027 - most keep nothing
         """Add these distinct new pages, with all their rows."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from replay_server.samplers.base import Draw, Sampler, View
+from replay_server.storage.log_parts import Part
 
 
 class UniformSequences(Sampler):
@@ -29,3 +30,10 @@ class UniformSequences(Sampler):
         assert starts is not None, "the shard serves sequences only if it counts their starts"
         pages, rows = starts.draw(num_items, rng)
         return Draw(pages, rows, np.full(num_items, 1.0 / starts.total), starts.total)
+
+    def draw_part(self, part: Part, num_items: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw_part`."""
+        starts = self.index.starts
+        assert starts is not None, "the shard serves sequences only if it counts their starts"
+        pages, rows = starts.draw(num_items, rng, part)
+        return Draw(pages, rows, np.full(num_items, 1.0 / part.num_starts), part.num_starts)

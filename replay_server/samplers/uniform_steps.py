@@ -9,6 +9,7 @@ import numpy as np
 from laser.ports import SampleRequest
 from replay_server.samplers.base import Draw, Sampler, View
 from replay_server.storage.episode_index import NO_EPISODE, EpisodeIndex
+from replay_server.storage.log_parts import Part
 
 
 class UniformSteps(Sampler):
@@ -26,6 +27,11 @@ class UniformSteps(Sampler):
         pages, rows = draw_steps(self.index, num_items, rng)
         return Draw(pages, rows, np.full(num_items, 1.0 / self.index.num_steps), self.index.num_steps)
 
+    def draw_part(self, part: Part, num_items: int, rng: np.random.Generator) -> Draw:
+        """See `Sampler.draw_part`."""
+        pages, rows = draw_steps(self.index, num_items, rng, part)
+        return Draw(pages, rows, np.full(num_items, 1.0 / part.num_steps), part.num_steps)
+
 
 def draw_beside(index: EpisodeIndex, request: SampleRequest, rng: np.random.Generator) -> Draw:
     """Return the stored steps with the request's keys, or without keys steps drawn uniformly."""
@@ -42,18 +48,21 @@ def draw_beside(index: EpisodeIndex, request: SampleRequest, rng: np.random.Gene
     return Draw(pages, rows, np.full(len(pages), probability), index.num_steps)
 
 
-def draw_steps(index: EpisodeIndex, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Return pages int32 [N] and rows int64 [N] of steps drawn uniformly with replacement."""
-    num_rows = len(index.live_pages) * index.unroll_length
+def draw_steps(
+    index: EpisodeIndex, num_items: int, rng: np.random.Generator, part: Part | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pages int32 [N] and rows int64 [N] of steps drawn uniformly with replacement, from a part if given one."""
+    live_pages, num_steps = (index.live_pages, index.num_steps) if part is None else (part.pages, part.num_steps)
+    num_rows = len(live_pages) * index.unroll_length
     owners = index.episode_of_row.reshape(-1)
     pages, rows = np.empty(num_items, np.int32), np.empty(num_items, np.int64)
     num_done = 0
     while num_done < num_items:
         num_missing = num_items - num_done
         # A tenth more than expected, so that a second round is rare.
-        num_drawn = int(num_missing * num_rows / index.num_steps * 1.1) + 8
+        num_drawn = int(num_missing * num_rows / num_steps * 1.1) + 8
         place, row = np.divmod(rng.integers(num_rows, size=min(num_drawn, 1 << 20)), index.unroll_length)
-        page = index.live_pages.items.take(place)
+        page = live_pages.items.take(place)
         is_live = owners.take(page * np.int64(index.unroll_length) + row) != NO_EPISODE
         accepted = np.flatnonzero(is_live)[:num_missing]
         pages[num_done : num_done + len(accepted)] = page.take(accepted)

@@ -46,6 +46,11 @@ def find_bad_request(spec: UnrollSpec, request: SampleRequest, members: Mapping[
         return f"num_items and n_step must be at least 1, got {request.num_items} and {request.n_step}"
     if not request.reward_clip > 0:
         return f"reward_clip must be above 0, got {request.reward_clip}"
+    if request.num_from_log is not None:
+        if not 0 <= request.num_from_log <= request.num_items:
+            return f"num_from_log must be in [0, {request.num_items}], got {request.num_from_log}"
+        if request.table == "online" or request.is_look or not member.draws_with_log(request.view):
+            return f"this replay cannot draw {request.view} of a log apart from others; ask without num_from_log"
     if request.table == "online":
         capacity = member.settings.online_capacity
         if request.view != "unrolls":

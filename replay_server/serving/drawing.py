@@ -67,7 +67,7 @@ class Drawing:
             sample = self._with_statistics(sample, request)
             store.streams.keep(request, sample)
             return sample
-        draw = member.sampler(request.view).draw(request.num_items, self._rng)
+        draw = member.draw(request.view, request.num_items, request.num_from_log, self._rng)
         num_draws = member.count(request.view, draw)
         if request.view == "steps":
             member.limiter.sampled(request.num_items)
@@ -82,7 +82,8 @@ class Drawing:
         first = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
         ages = self._store.pages.ages(first["page"]) * self._store.index.unroll_length
         statistics = self._store.derived[request.member].statistics()
-        return replace(sample, statistics=statistics, ages=ages, num_draws=num_draws)
+        num_log = 0 if request.num_from_log is None else self._store.index.num_of_log(request.view)
+        return replace(sample, statistics=statistics, ages=ages, num_draws=num_draws, num_stored_log=num_log)
 
     def _take_online(self, member: Member, num_items: int) -> Sample:
         num_queued = len(member.queue)

@@ -450,6 +450,9 @@ class Shard:
             len(self._samples),
             {number: member.stats() for number, member in self._members.items()},
             self._life,
+            num_stored_log=ItemCounts(
+                index.num_of_log("unrolls"), index.num_of_log("steps"), 0, index.num_of_log("sequences")
+            ),
         )
 
     def check_valid(self) -> None:

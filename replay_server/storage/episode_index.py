@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from laser.ports import View
 from replay_server.storage.dense_set import DenseSet
+from replay_server.storage.log_parts import LogParts, Part
 from replay_server.storage.pages import Pages
 from replay_server.storage.sequence_starts import SequenceStarts
 
@@ -76,11 +78,13 @@ class EpisodeIndex:
         pages: hold the unrolls.
         unroll_length: T.
         counts_starts: whether `starts` counts where sequences may begin, for members that draw them at any step.
+        splits_log: whether `parts` holds what came from a log apart from the rest, for draws with a share of each.
     """
 
     pages: Pages
     unroll_length: int
     counts_starts: bool = False
+    splits_log: bool = False
     episodes: dict[int, Episode] = field(default_factory=dict, init=False)
     open: dict[int, Episode] = field(default_factory=dict, init=False)
     finished: dict[int, Episode] = field(default_factory=dict, init=False)
@@ -104,10 +108,16 @@ class EpisodeIndex:
         self.begins_inside = np.full(num_pages, False)
         self.live_pages = DenseSet(num_pages)
         self.live_episodes = DenseSet(num_rows)  # episodes with at least one valid step
+        self.parts = LogParts(self.pages.headers) if self.splits_log else None
         self.starts: SequenceStarts | None = None
         if self.counts_starts:
             self.starts = SequenceStarts(
-                self.episode_of_row, self.next_page, self.previous_page, self.num_segments, self.live_pages
+                self.episode_of_row,
+                self.next_page,
+                self.previous_page,
+                self.num_segments,
+                self.live_pages,
+                self.parts,
             )
         self._unused_slots: list[int] = []
         self._num_slots = 0
@@ -175,6 +185,8 @@ class EpisodeIndex:
         self.num_segments[pages] = num_segments
         self.pages.retain(pages, num_segments)
         self.live_pages.add(pages)
+        if self.parts is not None:
+            self.parts.add(pages)
         if self.starts is not None:
             self.starts.update(pages)
 
@@ -206,6 +218,8 @@ class EpisodeIndex:
         had_steps = episode.num_steps > 0
         episode.num_steps += num_steps
         self.num_steps += num_steps
+        if self.parts is not None:
+            self.parts.part_of(episode.pages[-1]).num_steps += num_steps
         self.steps_of_episode[episode.slot] = episode.num_steps
         if had_steps != (episode.num_steps > 0):
             slot = np.array([episode.slot], np.int32)
@@ -256,7 +270,10 @@ class EpisodeIndex:
 
     def _drop_segments(self, pages: np.ndarray) -> np.ndarray:
         self.num_segments[pages] -= 1
-        self.live_pages.remove(pages[self.num_segments[pages] == 0])
+        gone = pages[self.num_segments[pages] == 0]
+        self.live_pages.remove(gone)
+        if self.parts is not None:
+            self.parts.remove(gone)
         freed = self.release(pages)
         if self.starts is not None:
             self.starts.update(pages)
@@ -287,6 +304,18 @@ class EpisodeIndex:
         """Return the number of an episode's rows, including rows without a transition."""
         return (len(episode.pages) - 1) * self.unroll_length + episode.stop_row - episode.start_row
 
+    def num_in(self, part: Part, view: View) -> int:
+        """Return how many items of a view may be drawn from a part; 0 for episode streams, which know no parts."""
+        if view == "sequences":
+            return part.num_starts
+        if view == "streams" or not part.num_steps:
+            return 0
+        return part.num_steps if view == "steps" else len(part.pages)
+
+    def num_of_log(self, view: View) -> int:
+        """Return how many items of a view are of a log; 0 without `splits_log`."""
+        return 0 if self.parts is None else self.num_in(self.parts.log, view)
+
     @property
     def num_bytes(self) -> int:
         """Bytes of the preallocated arrays, without the Python records of episodes."""
@@ -300,7 +329,8 @@ class EpisodeIndex:
         counts = self.num_segments.nbytes + self.order.nbytes + self.begins_inside.nbytes
         sets = self.live_pages.num_bytes + self.live_episodes.num_bytes
         starts = 0 if self.starts is None else self.starts.num_bytes
-        return sum(array.nbytes for array in arrays) + counts + sets + starts
+        parts = 0 if self.parts is None else self.parts.num_bytes
+        return sum(array.nbytes for array in arrays) + counts + sets + starts + parts
 
     def check_valid(self) -> None:
         """Assert every invariant by recounting, O(everything); for tests."""
@@ -345,6 +375,8 @@ class EpisodeIndex:
         assert sorted(open_in_tails) == sorted(self.open)
         if self.starts is not None:
             self.starts.check_valid()
+        if self.parts is not None:
+            self.parts.check_valid(self.live_pages.items, self.episode_of_row)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state without pins: readers pin their episodes again after a restore."""
@@ -366,6 +398,7 @@ class EpisodeIndex:
             "begins_inside": self.begins_inside.copy(),
             "live_pages": self.live_pages.state_dict(),
             "live_episodes": self.live_episodes.state_dict(),
+            **({} if self.parts is None else {"parts": self.parts.state_dict()}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -387,5 +420,7 @@ class EpisodeIndex:
             self.steps_of_episode[slot] = episode.num_steps
         self.live_pages.load_state_dict(state["live_pages"])
         self.live_episodes.load_state_dict(state["live_episodes"])
+        if self.parts is not None:
+            self.parts.load_state_dict(state.get("parts"), self.live_pages.items, self.episode_of_row)
         if self.starts is not None:
             self.starts.recount()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from replay_server.storage.dense_set import DenseSet
+from replay_server.storage.log_parts import LogParts, Part
 
 _MOST_AT_ONCE = 1 << 20
 
@@ -26,6 +27,7 @@ class SequenceStarts:
         previous_page: int32 [num_pages].
         num_segments: int32 [num_pages], live episodes with rows in the page.
         live_pages: pages with segments.
+        parts: of the live pages, whose starts are counted, too; None: there are none.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class SequenceStarts:
         previous_page: np.ndarray,
         num_segments: np.ndarray,
         live_pages: DenseSet,
+        parts: LogParts | None = None,
     ):
         self.total = 0
         self._episode_of_row = episode_of_row
@@ -42,6 +45,7 @@ class SequenceStarts:
         self._previous_page = previous_page
         self._num_segments = num_segments
         self._live_pages = live_pages
+        self._parts = parts
         self._num_of_page = np.zeros(len(next_page), np.int32)
         # The page before each one at its last update: a page that became free has lost its neighbours.
         self._known_previous = np.full(len(next_page), -1, np.int32)
@@ -63,31 +67,42 @@ class SequenceStarts:
         self._known_previous[pages] = self._previous_page[pages]
         changed = np.unique(np.concatenate([pages, before[before >= 0]]))
         counts = self.allowed(changed).sum(1, dtype=np.int32)
-        self.total += int(counts.sum()) - int(self._num_of_page[changed].sum())
+        changes = counts - self._num_of_page[changed]
+        self.total += int(changes.sum())
+        if self._parts is not None:
+            self._parts.count_starts(changed, changes)
         self._num_of_page[changed] = counts
 
     def recount(self) -> None:
         """Count everything, after the index was restored."""
         self._num_of_page[:] = 0
         self.total = 0
+        if self._parts is not None:
+            self._parts.log.num_starts = self._parts.own.num_starts = 0
         self._known_previous[:] = -1
         self.update(self._live_pages.items.copy())
 
-    def draw(self, num_items: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def draw(self, num_items: int, rng: np.random.Generator, part: Part | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return pages int32 [N] and rows int64 [N] of starts drawn uniformly with replacement; there is at least one.
 
         Draws rows of live pages and rejects those that are no starts; nearly all rows are.
+
+        Args:
+            num_items: N.
+            rng: source of randomness.
+            part: to draw from; None: everything.
         """
         unroll_length = self._episode_of_row.shape[1]
-        num_rows = len(self._live_pages) * unroll_length
+        live_pages, total = (self._live_pages, self.total) if part is None else (part.pages, part.num_starts)
+        num_rows = len(live_pages) * unroll_length
         pages, rows = np.empty(num_items, np.int32), np.empty(num_items, np.int64)
         num_done = 0
         while num_done < num_items:
             num_missing = num_items - num_done
             # A tenth more than expected, so that a second round is rare.
-            num_drawn = int(num_missing * num_rows / self.total * 1.1) + 8
+            num_drawn = int(num_missing * num_rows / total * 1.1) + 8
             place, row = np.divmod(rng.integers(num_rows, size=min(num_drawn, _MOST_AT_ONCE)), unroll_length)
-            page = self._live_pages.items.take(place)
+            page = live_pages.items.take(place)
             accepted = np.flatnonzero(self.allowed(page)[np.arange(len(page)), row])[:num_missing]
             pages[num_done : num_done + len(accepted)] = page.take(accepted)
             rows[num_done : num_done + len(accepted)] = row.take(accepted)
@@ -99,6 +114,9 @@ class SequenceStarts:
         everything = np.arange(len(self._num_of_page))
         assert (self._num_of_page == self.allowed(everything).sum(1)).all()
         assert self.total == self._num_of_page.sum()
+        if self._parts is not None:
+            for part in (self._parts.log, self._parts.own):
+                assert part.num_starts == self._num_of_page[part.pages.items].sum()
 
     @property
     def num_bytes(self) -> int:

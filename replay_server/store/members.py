@@ -12,6 +12,7 @@ from laser.replay_stats import MemberStats
 from replay_server.config import ReplayConfig
 from replay_server.member_settings import MemberSettings
 from replay_server.samplers import Draw, Sampler, View, samplers_called
+from replay_server.samplers.log_share import draw_with_log
 from replay_server.storage.columns import Columns
 from replay_server.storage.episode_index import EpisodeIndex
 from replay_server.store.rate_limiter import RateLimiter
@@ -91,6 +92,19 @@ class Member:
     def views(self) -> list[View]:
         """The views that the member may draw, besides episode streams."""
         return sorted(self._kinds)
+
+    def draws_with_log(self, view: str) -> bool:
+        """Return whether draws of a view can have a given number of items from a log."""
+        return self._index.parts is not None and any(
+            name == view and kind.draws_parts() for name, kind in self._kinds.items()
+        )
+
+    def draw(self, view: View, num_items: int, num_from_log: int | None, rng: np.random.Generator) -> Draw:
+        """Draw items by the sampler of their view; see `laser.ports.SampleRequest.num_from_log`."""
+        sampler = self.sampler(view)
+        if num_from_log is None:
+            return sampler.draw(num_items, rng)
+        return draw_with_log(sampler, num_items, num_from_log, rng)
 
     def sampler(self, view: View) -> Sampler:
         """Return the sampler of a view; it is made when first needed, since few members draw more than one view."""

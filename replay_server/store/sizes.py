@@ -54,6 +54,7 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     pages_bytes = num_pages * (spec.num_fixed_bytes + 8 + 8 + 4 + 4)
     index_bytes = rows * (4 + 4 + 4 + 8) + num_pages * (4 + 4 + 4 + 8 + 1 + 8)
     index_bytes += num_pages * (4 + 4) * (config.sequence_starts == "step")
+    index_bytes += num_pages * 2 * (4 + 4) * (config.log_share is not None)
     columns = [column for settings in members for column in settings.columns]
     column_bytes = rows * (4 * len(columns) + 2 * len(members))
     column_bytes += rows * sum(bool(column.far_bound) for column in columns)  # which steps are far-policy

@@ -43,7 +43,9 @@ class Store:
         self.sizes = shard_sizes(spec, config, members)
         num_pages = self.sizes.num_pages
         self.pages = Pages(spec, num_pages)
-        self.index = EpisodeIndex(self.pages, spec.unroll_length, config.sequence_starts == "step")
+        self.index = EpisodeIndex(
+            self.pages, spec.unroll_length, config.sequence_starts == "step", splits_log=config.log_share is not None
+        )
         self.streams = EpisodeStreams(self.index, config.stream_weight, config.lease_s)
         self.images = list(spec.frames)
         self.arena = Arena(self.sizes.arena_bytes, num_pages * len(self.images)) if self.images else None

@@ -25,6 +25,7 @@ from learner.learner import Learner
 from learner.publishing.publisher import Publisher
 from learner.updating.eager import EagerUpdater
 from learner.updating.train_state import TrainState
+from replay_server.serving.shard import Shard
 
 
 @pytest.fixture
@@ -307,6 +308,40 @@ def test_the_learning_rate_falls_to_zero_as_the_run_goes_on():
     assert found["linear"] == pytest.approx([0.01, 0.0075, 0.0, 0.0])
     assert found["constant"] == pytest.approx([0.01] * 4)
     assert found["cosine"] == pytest.approx([0.0001, 0.005, 0.005, 0.005])
+
+
+def test_the_share_of_a_log_follows_the_run_and_goes_on_where_it_was(monkeypatch):
+    asked, sample = [], Shard.sample
+    monkeypatch.setattr(Shard, "sample", lambda self, request: asked.append(request) or sample(self, request))
+    changes = {"num_envs": 4, "replay.min_steps": 0, "algorithm.batch_size": 8, "algorithm.replay_fraction": 0.5}
+    config = load_preset("cartpole", {**changes, "init_replay": "minari:no/where-v0", "schedule": "lockstep"})
+    shares = {"falling": (1.0, 0.5), "constant": (0.25, None), "unset": (None, None), "odd": (0.1, None)}
+    found = {}
+    for name, (first, final) in shares.items():
+        replay = dataclasses.replace(config.replay, log_share=first, log_share_final=final)
+        runtime = LocalRuntime()
+        with Recorder(in_turns=True) as recorder:
+            topology = place_member(plan_member(dataclasses.replace(config, replay=replay)), runtime, recorder)
+
+            def call(method, *arguments, learner=topology.learner):
+                return wait(learner.call(method, *arguments), 60, "the learner")
+
+            call(Learner.warm_up)
+            asked.clear()
+            for progress in (0.0, 0.5, 1.0):
+                wait(topology.actors[0].call(Actor.run_unroll), 60, "unroll")
+                call(Learner.set_progress, progress)
+                call(Learner.step)
+            found[name] = [request.num_from_log for request in asked if request.table == "replay"]
+            state, report = call(Learner.state_dict), call(Learner.report)
+            assert state["numbers"].get("owed_of_log") == pytest.approx({"odd": 0.2, "unset": None}.get(name, 0.0))
+            call(Learner.load_state_dict, state)
+            assert call(Learner.state_dict)["numbers"].get("owed_of_log") == state["numbers"].get("owed_of_log")
+            # Nothing of a log is here: what comes is not what is asked for, and the report says both.
+            assert report.gauges["replay/log_share"] == 0.0
+            assert report.gauges.get("replay/log_share_set") == (final if final is not None else first)
+            runtime.close()
+    assert found == {"falling": [4, 3, 2], "constant": [1, 1, 1], "unset": [None] * 3, "odd": [0, 1, 0]}
 
 
 def test_the_first_parameters_are_out_before_anything_is_learned_and_a_second_warm_up_publishes_none():

@@ -100,7 +100,7 @@ class Stream:
 
     def blob(self, sequence):
         """Return bytes that stand for the compressed frames of an unroll: length and content depend on its id."""
-        rng = np.random.default_rng([self.actor, self.environment, self.incarnation, sequence])
+        rng = np.random.default_rng([self.actor % 2**32, self.environment, self.incarnation, sequence])
         return rng.integers(256, size=int(rng.integers(1, 1800)), dtype=np.uint8)
 
 

@@ -56,6 +56,22 @@ def test_shared_settings_that_nothing_reads_are_named(name, unused):
     assert set(keys(config.unused())) == {f"replay.{key}" for key in unused}
 
 
+def test_the_share_of_a_log_moves_in_proportion_to_the_run():
+    falling = ReplayConfig(log_share=0.5, log_share_final=0.1)
+    assert [falling.log_share_at(progress) for progress in (0.0, 0.5, 1.0, 1.5)] == pytest.approx([0.5, 0.3, 0.1, 0.1])
+    assert [ReplayConfig(log_share=0.25).log_share_at(progress) for progress in (0.0, 1.0)] == [0.25, 0.25]
+    assert ReplayConfig().log_share_at(0.5) is None
+    (unused,) = ReplayConfig(log_share_final=0.1).unused()
+    assert (unused.key, "items of a log are drawn like all others" in str(unused)) == ("replay.log-share-final", True)
+
+
+@pytest.mark.parametrize("name", ["log_share", "log_share_final"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), float("inf")])
+def test_a_share_of_a_log_outside_of_its_range_is_named(name, value):
+    (problem,) = find_problems(ReplayConfig(**{"log_share": 0.5, name: value}))
+    assert problem.key == name.replace("_", "-")
+
+
 def test_who_reads_a_setting_is_the_remedy():
     (problem,) = ReplayConfig(priority_uniform=0.3).unused()
     assert str(problem) == (

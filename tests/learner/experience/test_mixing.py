@@ -10,7 +10,7 @@ from laser.ports import KEY_DTYPE, PortAwayError, PortClosedError, PortTimeoutEr
 from laser.replay_stats import MemberStats, ReplayStats
 from laser.unroll import HEADER_DTYPE, Unrolls
 from learner.experience import mixing
-from learner.experience.mixing import Mixer, PoissonReplays
+from learner.experience.mixing import LogShare, Mixer, PoissonReplays
 
 
 class FakeReplay:
@@ -88,6 +88,44 @@ def steps(first: int, num: int) -> Sample:
     discounts = keys["row"].astype(np.float32)[:, None]
     unrolls = Unrolls(np.zeros(num, HEADER_DTYPE), {})
     return Sample(unrolls, keys, np.ones(num), num, discounts=discounts, statistics={"num": 7})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 1 / 3, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("num_items", [1, 3, 32])
+def test_the_share_of_a_log_is_exact_over_many_requests(share, num_items):
+    share_of_log, total = LogShare(lambda: share), 0
+    for number in range(1, 200):
+        num = share_of_log.num_of(num_items)
+        assert abs(num - share * num_items) < 1
+        total += num
+        assert abs(total - share * num_items * number) <= 0.5 + 1e-9
+
+
+def test_the_share_of_a_log_is_the_one_of_now_in_every_kind_of_request():
+    shares = iter([1.0, 0.5, 0.25, 0.25, 0.0])
+    log_share = LogShare(lambda: next(shares))
+    for how in ({}, {"n_step": 3}, {"view": "sequences"}):
+        replay = FakeReplay()
+        mixer = Mixer(replay, 0, 3, 6, 0, 60.0, log_share=log_share, **how)
+        assert not mixer.poll(0.0)
+        (fresh, _), (replayed, _) = replay.asked
+        assert fresh.num_from_log is None
+        assert replayed.num_from_log == {"view": 2, "n_step": 3}.get(next(iter(how), ""), 6)  # 1.5 is rounded up
+    replay = FakeReplay()
+    mixer = Mixer(replay, 0, 0, 6, 0, 60.0, log_share=log_share)
+    assert not mixer.poll(0.0)
+    first = replay.asked[0][0]
+    assert first.num_from_log == 1  # 1.5, of which half an item was given before
+    replay.answer(0, PortTimeoutError("nothing yet"))
+    assert not mixer.poll(0.0)
+    assert replay.asked[1][0] == first  # sent again as it was
+
+
+def test_without_a_share_of_a_log_no_request_says_one():
+    replay = FakeReplay()
+    for how in ({}, {"n_step": 3}, {"view": "sequences"}):
+        assert not Mixer(replay, 0, 0, 6, 0, 60.0, **how).poll(0.0)
+    assert [request.num_from_log for request, _ in replay.asked] == [None] * 3
 
 
 def test_streams_are_asked_for_one_after_the_other():

@@ -49,7 +49,7 @@ def make_replay():
 def fill(client, unrolls_of_actor):
     streams = {}
     for actor, num in unrolls_of_actor.items():
-        streams[actor] = Stream(SPEC, np.random.default_rng(actor), actor=actor)
+        streams[actor] = Stream(SPEC, np.random.default_rng(abs(actor)), actor=actor)
         for _ in range(num):
             wait(client.insert(streams[actor].next_unroll()), 5, "insert")
     return streams
@@ -439,3 +439,100 @@ def test_a_replay_without_a_living_shard_is_away_if_one_is_being_started_anew(er
             wait(call, 5, "an answer")
         assert type(caught.value) is expected
     client.close()
+
+
+def make_with_log(num_shards, unrolls_of_actor, seed=3, capacity_steps=3000):
+    """Return a client of shards that split a log from the rest; actors below 0 read the log."""
+    config = ReplayConfig(capacity_steps, capacity_bytes=10**6, num_shards=num_shards, log_share=0.5)
+    shards = [Shard(SPEC, config, [MemberSettings(0)], shard=k, seed=seed) for k in range(num_shards)]
+    client = ShardedReplay(shards, seed=seed)
+    fill(client, unrolls_of_actor)
+    return client, shards
+
+
+def fill_later(client, actor, num_unrolls):
+    """Insert unrolls of another environment of an actor."""
+    stream = Stream(SPEC, np.random.default_rng(9), actor=actor, environment=1)
+    for _ in range(num_unrolls):
+        wait(client.insert(stream.next_unroll()), 5, "insert")
+
+
+@pytest.mark.parametrize("view", ["unrolls", "steps"])
+def test_items_of_a_log_are_equally_likely_however_unevenly_it_lies_on_the_shards(view):
+    client, shards = make_with_log(3, {-1: 30, -2: 8, 0: 5, 1: 40, 2: 6})  # shard 0 has nothing of the log
+    counts, stated = Counter(), {}
+    for _ in range(60):
+        sample = wait(client.sample(SampleRequest(0, 200, view=view, num_from_log=50)), 5, "sample")
+        is_log = sample.unrolls.headers["actor"] < 0
+        assert is_log.sum() == 50
+        items = list(zip(is_log.tolist(), map(tuple, sample.keys.tolist()), strict=True))
+        counts.update(items)
+        stated.update(zip(items, sample.probabilities.tolist(), strict=True))
+    stats = [shard.stats().result() for shard in shards]
+    num_log = sum(part.num_stored_log.of(view) for part in stats)
+    num_all = sum(part.num_stored.of(view) for part in stats)
+    assert (sample.num_stored, sample.num_stored_log) == (num_all, num_log)
+    for of_log, num, part in ((True, num_log, 0.25), (False, num_all - num_log, 0.75)):
+        found = {item: count for item, count in counts.items() if item[0] == of_log}
+        assert len(found) == num
+        np.testing.assert_allclose([stated[item] for item in found], part / num)
+        expected = 60 * 200 * part / num
+        statistic = sum((count - expected) ** 2 / expected for count in found.values())
+        assert statistic < num + 3.1 * np.sqrt(2 * num) + 8  # alpha = 0.001, seed fixed
+    close(client, shards)
+
+
+def close(client, shards):
+    client.close()
+    for shard in shards:
+        shard.close()
+
+
+def test_a_client_takes_all_from_where_there_is_something_and_learns_what_came():
+    client, shards = make_with_log(2, {-1: 9, -2: 9})
+
+    def shares():
+        sample = wait(client.sample(SampleRequest(0, 40, num_from_log=10)), 5, "sample")
+        assert np.isfinite(1 / sample.probabilities).all()
+        return (sample.unrolls.headers["actor"] < 0).mean()
+
+    assert shares() == 1.0
+    for actor in (0, 1):
+        fill_later(client, actor, 5)
+    shares()  # learns of them
+    assert shares() == 0.25
+    close(client, shards)
+
+
+def test_a_client_learns_from_samples_how_much_of_a_log_is_left():
+    client, shards = make_with_log(2, {-1: 20, -2: 20, 0: 18, 1: 18}, capacity_steps=2 * 40 * SPEC.unroll_length)
+    request = SampleRequest(0, 60, num_from_log=60)
+    for _ in range(4):  # sizes are read before the draws 0, 1, 3 and 7
+        before = wait(client.sample(request), 5, "sample")
+    fill_later(client, 1, 14)  # shard 1 forgets a part of the log
+    in_shard = [shard.stats().result().num_stored_log.unrolls for shard in shards]
+    assert before.num_stored_log == 40
+    assert in_shard[0] == 20 > in_shard[1] > 5
+    old = wait(client.sample(request), 5, "sample")
+    assert old.num_stored_log == sum(in_shard)
+    np.testing.assert_allclose(old.probabilities, 0.5 / np.array(in_shard)[old.keys["shard"]])
+    np.testing.assert_allclose(wait(client.sample(request), 5, "sample").probabilities, 1 / sum(in_shard))
+    close(client, shards)
+
+
+def test_a_restored_client_splits_the_log_as_before():
+    client, shards = make_with_log(2, {-1: 9, -2: 4, 0: 7, 1: 9})
+    request = SampleRequest(0, 40, num_from_log=10)
+    for _ in range(4):  # the next one reads no sizes
+        wait(client.sample(request), 5, "sample")
+    other = ShardedReplay(shards, seed=77)
+    other.load_client_state(client.client_state())
+    states = [shard.state_dict() for shard in shards]
+    keys = []
+    for each in (client, other):
+        for shard, state in zip(shards, states, strict=True):
+            shard.load_state_dict(state)
+        keys.append(wait(each.sample(request), 5, "sample").keys.tolist())
+    assert keys[0] == keys[1]
+    other.close()
+    close(client, shards)

@@ -14,7 +14,14 @@ from replay_server.store.store import Store
 @pytest.mark.parametrize(
     "spec", [make_spec(), make_spec(frames=True, core_state=True), make_atari_spec(), make_real_spec(1)]
 )
-@pytest.mark.parametrize("config", [ReplayConfig(capacity_steps=5000), ReplayConfig(999, 12_345, num_shards=3)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        ReplayConfig(capacity_steps=5000),
+        ReplayConfig(999, 12_345, num_shards=3),
+        ReplayConfig(capacity_steps=5000, log_share=0.5),
+    ],
+)
 def test_the_estimate_is_exact(spec, config):
     members = [MemberSettings(0, 17, columns=(ColumnSpec("priority"), ColumnSpec("value"))), MemberSettings(1)]
     assert Store(spec, config, members).num_bytes == shard_sizes(spec, config, members).num_bytes
