@@ -1,6 +1,9 @@
 """Runs that mix a log with fresh experience at a given share: it is what is learned from, and it follows the run."""
 
 import dataclasses
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -74,9 +77,20 @@ def test_the_share_moves_with_the_env_steps(tmp_path):
 
 @pytest.mark.ray
 def test_the_share_holds_in_processes_too(tmp_path):
-    changes = {"replay.log_share": 0.25, "runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "num_envs": 4}
-    result = laser.train(config_of(tmp_path, **changes, steps=3000))
-    assert set(result.ledger["imbalance"].values()) == {0}
+    words = (
+        "--replay.log-share 0.25 --runtime ray --replay.num-shards 2 --num-actors 2 --num-envs 4 --steps 3000 --json"
+    )
+    # A process of its own: this one may be connected to the Ray of other tests.
+    command = [sys.executable, "-m", "launch", "train", "cartpole", "--init-replay", LOG, *words.split()]
+    done = subprocess.run(
+        [*command, "--steps", "3000", "--replay.capacity-steps", "50000", "--run-dir", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=170.0,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["ledger"]["imbalance"].values()) == {0}
     came, was_set = shares(tmp_path)
     assert was_set == 0.25
     assert 0.1 < came < 0.45
