@@ -34,6 +34,10 @@ class PortClosedError(PortError):
     """The other side is gone or shutting down."""
 
 
+class NodeLostError(PortClosedError):
+    """The other side has ended with its node, and nothing can start it again there."""
+
+
 class PortAwayError(PortClosedError):
     """The other side is out of reach, or lost its contents and is being started anew: ask again."""
 

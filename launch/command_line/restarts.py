@@ -35,8 +35,8 @@ from launch.standard_output import name_long_waits, say
 _MOST_DEATHS = 5
 """Deaths without a newer checkpoint between them, after which a run is not started again."""
 _LONGEST_WAIT_S = 30.0
-_HEAD_DEADLINE_S, _HEAD_INTERVAL_S = 600.0, 2.0
-"""Seconds in which the head of a cluster may come back, and between two looks for it."""
+_AWAY_DEADLINE_S, _HEAD_INTERVAL_S = 600.0, 2.0
+"""Seconds in which the head or the nodes of a cluster may come back, and between two looks for the head."""
 _DEATHS = [getattr(signal, name) for name in ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP")]
 _PASS_ON_S = 0.2
 """Seconds after which a signal is passed on: one that came to the whole process group has reached the child by then."""
@@ -77,21 +77,30 @@ class _Supervisor:
 
     def run(self) -> int:
         """Run the command until it ends by itself, is stopped, or dies too often."""
-        num_restarts = num_deaths = newest = 0
+        num_restarts = num_deaths = newest = num_refusals = 0
+        refused_since = 0.0
         with self._signals_passed_on():
             exit_code = self._run_child(self._words)
             while self._is_death(exit_code, num_restarts) and self._stopped_by is None:
                 saved = _saved_steps(self._run)
-                num_deaths, newest = (1, saved) if saved > newest else (num_deaths + 1, newest)
+                if self._is_refused(num_restarts):
+                    num_refusals += 1
+                    refused_since = time.monotonic() if num_refusals == 1 else refused_since
+                else:
+                    num_refusals = 0
+                    num_deaths, newest = (1, saved) if saved > newest else (num_deaths + 1, newest)
                 how = f"the trainer {_end(exit_code)}{_place(self._run)}"
                 if self._run is None or not saved:
                     return self._give_up(f"{how} before its first checkpoint", "start it again", exit_code)
+                if num_refusals and time.monotonic() - refused_since >= _AWAY_DEADLINE_S:
+                    wrong = f"{how}; it could not begin again on this cluster for {_AWAY_DEADLINE_S:g} s"
+                    return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
                 if num_deaths >= _MOST_DEATHS:
                     wrong = f"{how}; it died {num_deaths} times without a new checkpoint between"
                     return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
-                self._wait(min(2.0 ** (num_deaths - 1), _LONGEST_WAIT_S))
+                self._wait(min(2.0 ** (max(num_deaths, num_refusals) - 1), _LONGEST_WAIT_S))
                 if self._address and not self._await_head():
-                    wrong = f"{how}; the head at {self._address} has been away for {_HEAD_DEADLINE_S:g} s"
+                    wrong = f"{how}; the head at {self._address} has been away for {_AWAY_DEADLINE_S:g} s"
                     return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
                 num_restarts += 1
                 self._tell(f"restarted ({num_restarts}): {how}; continuing from {_newest_words(self._run)}")
@@ -126,7 +135,11 @@ class _Supervisor:
             return True
         if exit_code <= 0:
             return False
-        return not self._said_end or (num_restarts > 0 and bool(self._address) and not self._has_begun)
+        return not self._said_end or self._is_refused(num_restarts)
+
+    def _is_refused(self, num_restarts: int) -> bool:
+        """Return whether a cluster on which the run has begun before did not let it begin again: nodes are missing."""
+        return num_restarts > 0 and bool(self._address) and not self._has_begun
 
     def _await_head(self) -> bool:
         """Wait until something listens at the cluster's address; return False if nothing does until the deadline.
@@ -135,7 +148,7 @@ class _Supervisor:
             StoppedError: a signal has come.
         """
         host, _, port = self._address.rpartition(":")
-        given_up_at = time.monotonic() + _HEAD_DEADLINE_S
+        given_up_at = time.monotonic() + _AWAY_DEADLINE_S
         with name_long_waits(), waiting_for(f"the head at {self._address}"):
             while time.monotonic() < given_up_at:
                 with suppress(OSError, ValueError):

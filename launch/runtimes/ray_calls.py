@@ -19,7 +19,7 @@ import ray
 import ray.exceptions
 
 from laser.futures import claim, fail, forward
-from laser.ports import PortAwayError, PortClosedError, PortError, PortTimeoutError
+from laser.ports import NodeLostError, PortAwayError, PortClosedError, PortError, PortTimeoutError
 
 _ray: Any = ray  # the declared types of its decorators do not match their arguments
 
@@ -77,7 +77,7 @@ def port_error(error: BaseException, who: str) -> BaseException:
     if isinstance(error, ray.exceptions.ActorUnavailableError):
         return PortAwayError(f"{who} cannot be reached: {_line(error)}")
     if isinstance(error, ray.exceptions.ActorUnschedulableError):
-        return PortClosedError(f"{who} did not start: its node has ended")
+        return NodeLostError(f"{who} has ended with its node")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
         return PortClosedError(f"{who} {_ending(error)}")
     if isinstance(error, ray.exceptions.GetTimeoutError):

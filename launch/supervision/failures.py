@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from actors.actor import EnvironmentBudgetError
 from laser.config import Problem
 from laser.environments.base import EnvironmentFailedError
-from laser.ports import PortError
+from laser.ports import NodeLostError, PortError
 from launch.commands import resume_command
 from launch.errors import LaunchError, LimitError, RuntimeFailedError
 from launch.gpu_errors import explain_error, memory_text, memory_words
@@ -40,6 +40,9 @@ def as_launch_error(error: Exception, config: TrainConfig, runs: Sequence[RunDir
     problem = _gpu_problem(error, config, len(runs))
     if problem is not None:
         return LaunchError(problem.key, problem.wrong, problem.remedy + _how_to_go_on(runs))
+    if isinstance(error, NodeLostError):
+        remedy = "start it again once another node is there, or with --restart, which waits for it"
+        return RuntimeFailedError("runtime", str(error), remedy + _how_to_go_on(runs))
     if isinstance(error, PortError):
         return LaunchError("runtime", str(error), "see log.txt in the run directory for earlier errors")
     return error

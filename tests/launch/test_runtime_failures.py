@@ -9,6 +9,7 @@ import pytest
 
 import laser
 from actors.actor import Actor
+from laser.ports import NodeLostError
 from launch.commands import resume_command
 from launch.errors import RuntimeFailedError
 from launch.runtimes import hangs
@@ -18,13 +19,16 @@ from learner.checkpoint import load_newest_checkpoint
 SMALL = {"steps": 100_000, "num_envs": 1, "replay.min_steps": 64, "replay.capacity_steps": 2000, "quiet": True}
 
 
-def fail_at(monkeypatch, num_checks):
+RAYLET = RuntimeFailedError("runtime", "Ray's raylet ended", "start again")
+
+
+def fail_at(monkeypatch, num_checks, error=RAYLET):
     """Lets the runtime fail when it is looked at for the given time."""
     checks = itertools.count(1)
 
     def check(self):
         if next(checks) >= num_checks:
-            raise RuntimeFailedError("runtime", "Ray's raylet ended", "start again")
+            raise error
 
     monkeypatch.setattr(LocalRuntime, "check", check)
 
@@ -41,6 +45,15 @@ def test_a_run_whose_runtime_fails_is_saved_and_says_how_to_go_on(tmp_path, monk
     checkpoint, _ = load_newest_checkpoint(run / "checkpoints")
     assert checkpoint.step > 0
     assert "failed: RuntimeFailedError: runtime: Ray's raylet ended" in (run / "log.txt").read_text()
+
+
+def test_a_run_that_ends_with_a_node_fails_as_its_runtime_does(tmp_path, monkeypatch):
+    fail_at(monkeypatch, 20, NodeLostError("shard 1 of the replay has ended with its node"))
+    config = laser.load_preset("cartpole", {**SMALL, "run_dir": tmp_path / "run"})
+    with pytest.raises(
+        RuntimeFailedError, match=r"shard 1 .* with its node; start it again .* to continue"
+    ):
+        laser.train(config)
 
 
 def test_a_runtime_that_fails_during_the_start_leaves_no_directory(tmp_path, monkeypatch):

@@ -106,6 +106,18 @@ def test_on_a_cluster_a_run_that_cannot_begin_again_yet_is_tried_again(acting):
         ]
 
 
+def test_nodes_that_are_missing_are_waited_for_and_not_for_ever(acting, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        on_cluster = (*CLUSTER, f"127.0.0.1:{head.getsockname()[1]}")
+        code, said, starts = acting(",".join(["40:9", *[":-1?"] * 9, ":0"]), on_cluster)
+        assert (code, len(starts)) == (0, 11)
+        shutil.rmtree(os.environ["RUN"])
+        monkeypatch.setattr(restarts, "_AWAY_DEADLINE_S", 0.05)
+        code, said, starts = acting("40:9,:-1?,:-1?,:0", on_cluster)
+        assert (code, len(starts)) == (1, 3)
+        assert "ended with code 1; it could not begin again on this cluster for 0.05 s; to continue: " in said[-1]
+
+
 def test_the_first_start_on_a_cluster_and_ends_of_a_run_that_has_begun_are_its_own(acting):
     with socket.create_server(("127.0.0.1", 0)) as head:
         on_cluster = (*CLUSTER, f"127.0.0.1:{head.getsockname()[1]}")
@@ -128,7 +140,7 @@ def test_a_run_waits_for_its_head_and_gives_up_after_a_time(acting, monkeypatch)
     assert (code, len(starts)) == (0, 2)
     assert said[0].startswith(f"waiting for the head at 127.0.0.1:{port} (")
     assert said[-1].startswith("restarted (1): ")
-    monkeypatch.setattr(restarts, "_HEAD_DEADLINE_S", 0.3)
+    monkeypatch.setattr(restarts, "_AWAY_DEADLINE_S", 0.3)
     shutil.rmtree(os.environ["RUN"])
     code, said, starts = acting("40:9,:0", (*CLUSTER, f"127.0.0.1:{port}"))
     assert (code, len(starts)) == (137, 1)
