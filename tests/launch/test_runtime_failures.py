@@ -50,9 +50,7 @@ def test_a_run_whose_runtime_fails_is_saved_and_says_how_to_go_on(tmp_path, monk
 def test_a_run_that_ends_with_a_node_fails_as_its_runtime_does(tmp_path, monkeypatch):
     fail_at(monkeypatch, 20, NodeLostError("shard 1 of the replay has ended with its node"))
     config = laser.load_preset("cartpole", {**SMALL, "run_dir": tmp_path / "run"})
-    with pytest.raises(
-        RuntimeFailedError, match=r"shard 1 .* with its node; start it again .* to continue"
-    ):
+    with pytest.raises(RuntimeFailedError, match=r"shard 1 .* with its node; start it again .* to continue"):
         laser.train(config)
 
 
