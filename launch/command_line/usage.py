@@ -1,4 +1,4 @@
-"""What `laser` says about its commands and their options."""
+"""The texts of `laser` about its commands and their options."""
 
 from __future__ import annotations
 

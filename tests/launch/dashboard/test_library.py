@@ -1,4 +1,4 @@
-"""What is read, and when curves that a page shows are drawn again."""
+"""Reading ahead of a page, and the moments at which its curves are drawn anew."""
 
 import time
 
