@@ -26,14 +26,11 @@ from launch.recording.metric_table import EVALUATION, RETURN
 from launch.records.curves import smooth
 from launch.records.listing import Entry, printable
 from launch.records.run_summary import NUM_POINTS
-from launch.records.seed_bands import Band, band_over_seeds
+from launch.records.seed_bands import MOST_POINTS, Band, band_over_seeds
 from launch.records.series import Axis, Series
 
 POINTS_OF_A_CURVE = 800
 """Most points of one curve."""
-
-POINTS_OF_A_BAND = 400
-"""Most points of a curve over several seeds."""
 
 _FEW = 20
 """Curves of a picture that have so many; more of them have as many as the runs' summaries hold, which are soon read."""
@@ -197,7 +194,7 @@ def _single(series: Series, name: str, colour: int, view: View) -> list[Curve]:
 
 def _seeds(known: Sequence[Series], limit: int, name: str, colour: int, view: View) -> list[Curve]:
     seeds = [(each.axes[view.axis], smooth(each.values, view.half_width)) for each in known]
-    band = band_over_seeds(seeds, view.band, min(limit, POINTS_OF_A_BAND))
+    band = band_over_seeds(seeds, view.band, min(limit, MOST_POINTS))
     if band is None:
         return []
     if not band.rests:

@@ -17,6 +17,10 @@ the mean; least and greatest around the mean."""
 BANDS: tuple[Band, ...] = get_args(Band)
 
 
+MOST_POINTS = 400
+"""Points of a band; fewer are enough where a picture has many curves."""
+
+
 @dataclass(frozen=True)
 class SeedBand:
     """Several seeds' curves as one.
@@ -37,7 +41,9 @@ class SeedBand:
     rests: list[tuple[np.ndarray, np.ndarray]]
 
 
-def band_over_seeds(curves: Sequence[tuple[np.ndarray, np.ndarray]], band: Band, num: int = 400) -> SeedBand | None:
+def band_over_seeds(
+    curves: Sequence[tuple[np.ndarray, np.ndarray]], band: Band, num: int = MOST_POINTS
+) -> SeedBand | None:
     """Return centre and band of several seeds' curves; None if no curve has a value.
 
     Args:
