@@ -81,7 +81,9 @@ unit: $(TEST_READY)
 
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
-	@$(BIN)/python -m pytest --all-packages -m "(slow or ray) and not gpu"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -n logical --maxprocesses 8 --dist worksteal --durations 20 \
+		-m "slow and not alone and not gpu"; status=$$?; \
+	$(BIN)/python -m pytest --all-packages --durations 20 -m "(slow or ray) and alone and not gpu" && exit $$status
 
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"

@@ -108,6 +108,8 @@ def pytest_collection_modifyitems(items):
     # Last: Ray's processes stay until pytest ends, and take a third of a core from the tests after them.
     items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
     for item in items:
+        if item.get_closest_marker("ray") or "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.alone)
         missing = missing_for(item.path.relative_to(TESTS).as_posix(), item.name)
         if missing:
             item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(missing)}, which is not installed"))

@@ -1,8 +1,20 @@
-"""What must hold of a run of `cluster_run.py` over two nodes, one of which lost its actors and then its shard."""
+"""The books of runs: as a run directory has them, and what must hold of those of `cluster_run.py`."""
+
+from launch.records.metrics_db import read_names, read_series
+
+
+def newest_totals(run_dir):
+    """Return the newest of a run's totals and of its replay's accounts, by name."""
+    metrics = run_dir / "metrics.db"
+    names = [name for name in read_names(metrics) if name.startswith(("totals/", "ledger/"))]
+    return {name.removeprefix("totals/"): read_series(metrics, name)[-1][1] for name in names}
 
 
 def check(result, num_envs=4, unroll_length=16):
-    """Assert that every unroll is accounted for, and that actors insert on their own node while they can."""
+    """Assert that every unroll is accounted for, and that actors insert on their own node while they can.
+
+    The run was over two nodes, one of which lost its actors and then its shard.
+    """
     books = result["books"]
     assert len(set(result["shards"])) == 2
     for place in [*result["before"], *result["after"]]:

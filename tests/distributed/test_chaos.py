@@ -17,7 +17,7 @@ LEAST_EFFECTIVE_TIME = 0.03
 
 
 def test_faults_of_every_kind_lose_nothing_without_a_reason_and_the_run_ends_at_its_steps(capsys):
-    words = ["--kills", str(NUM_KILLS), "--every", "5", "--steps", "300000", "--seed", "100", "--json"]
+    words = ["--kills", str(NUM_KILLS), "--every", "3", "--steps", "200000", "--seed", "100", "--json"]
     assert main(["bench", "chaos", *words]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result["kills"] == sum(result[f"kills_{part}"] for part in PARTS) == NUM_KILLS

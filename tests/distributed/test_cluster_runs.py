@@ -14,12 +14,14 @@ import time
 from pathlib import Path
 
 import grpc
+import psutil
 import pytest
-from books import check
+from books import check, newest_totals
 
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.placement import Node, Placement
+from learner.checkpoint import list_checkpoints
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 
@@ -34,9 +36,11 @@ def environment(**changes):
 
 
 class Nodes:
-    def __init__(self):
+    """Nodes with so many CPUs, of which the first is the head."""
+
+    def __init__(self, *cpus):
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "two_nodes.py")],
+            [sys.executable, str(HERE / "nodes.py"), *map(str, cpus)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -49,6 +53,12 @@ class Nodes:
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
         return self._read()
+
+    def kill_that_of(self, host):
+        """Kill the raylet of the node on which a process of this kind is; its other processes end by themselves."""
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        (found,) = [each for each in children if "".join(each.cmdline()).startswith(f"ray::{host}")]
+        found.parent().kill()
 
     def close(self):
         self._process.stdin.close()
@@ -63,7 +73,7 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes():
-    nodes = Nodes()
+    nodes = Nodes(2, 2)
     yield nodes
     nodes.close()
 
@@ -267,6 +277,37 @@ def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
             process.wait()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_node_that_dies_with_its_learner_leaves_the_replay_and_another_learner_goes_on(tmp_path):
+    """Three nodes have a CPU, for the learner and for an actor each; so shards are where the learner is not."""
+    nodes = Nodes(0, 1, 1, 1)
+    command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--ray-address", nodes.address]
+    command += ["--num-actors", "2", "--replay.num-shards", "2", "--learner.checkpoint-interval-s", "2"]
+    command += ["--steps", "10000000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
+    said, checkpoints = tmp_path / "said.txt", tmp_path / "run" / "checkpoints"
+    with said.open("wb") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=file, stderr=file)
+        try:
+            _wait_for(said, "first 100 updates: ", process)
+            _wait_until(lambda: len(list_checkpoints(checkpoints)) > 1, process)
+            nodes.kill_that_of("_LearnerHost")
+            _wait_for(said, "learner died: another one continues from ", process)
+            saved = list_checkpoints(checkpoints)[-1]
+            _wait_until(lambda: list_checkpoints(checkpoints)[-1] != saved, process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(120) == 130
+        finally:
+            process.kill()
+            process.wait()
+            nodes.close()
+    totals = newest_totals(tmp_path / "run")
+    restarts = {name: num for name, num in totals.items() if name.startswith(("restarts/", "shards_lost"))}
+    assert restarts == {"restarts/learner_died": 1.0}, "more than the learner was lost"
+    assert totals["steps_learned/replayed"] > 0
+    assert not any(num for name, num in totals.items() if name.startswith("ledger/imbalance")), totals
+
+
 def _wait_for(path, words, process):
     deadline = time.monotonic() + 120.0
     while words not in path.read_text(errors="replace"):
@@ -276,8 +317,12 @@ def _wait_for(path, words, process):
 
 
 def _wait_for_member(run_dir, number, process):
+    _wait_until((run_dir / "members" / str(number) / "metrics.db").exists, process)
+
+
+def _wait_until(condition, process):
     deadline = time.monotonic() + 120.0
-    while not (run_dir / "members" / str(number) / "metrics.db").exists():
+    while not condition():
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -24,9 +24,9 @@ from launch.topology import place_member
 from learner.checkpoint import list_checkpoints
 from learner.learner import Learner
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 class Run:

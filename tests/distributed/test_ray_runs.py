@@ -17,13 +17,13 @@ import numpy as np
 import psutil
 import pytest
 import torch
+from books import newest_totals
 from hosted import NUM_BATCHES, RecordingRuntime, first_batches
 
 from laser.ports import PortClosedError, wait
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
-from launch.records.metrics_db import read_names, read_series
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import WorkerDiedError
 from launch.supervision.ending import Ending
@@ -306,12 +306,6 @@ def await_statistics(run_dir):
 def hosts_of(run, kind):
     children = psutil.Process(run.pid).children(recursive=True)
     return [child for child in children if "".join(child.cmdline()).startswith(f"ray::{kind}")]
-
-
-def newest_totals(run_dir):
-    metrics = run_dir / "metrics.db"
-    names = [name for name in read_names(metrics) if name.startswith(("totals/", "ledger/"))]
-    return {name.removeprefix("totals/"): read_series(metrics, name)[-1][1] for name in names}
 
 
 DEADLY = """

@@ -1,7 +1,9 @@
-"""Two Ray nodes on one machine until standard input ends. Prints the head's address.
+"""Ray nodes on one machine until standard input ends. Prints the head's address.
+
+Usage: nodes.py CPUS [CPUS ...], for the head and each further node
 
 A line "add PATH [CPUS]" adds a node whose programs find the packages in PATH first, and prints its id; "remove" takes
-it away.
+it away, and after it the one before.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 from ray.cluster_utils import Cluster
 
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+head, *others = map(int, sys.argv[1:])
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": head, "include_dashboard": False})
 try:
-    cluster.add_node(num_cpus=2)
+    added = [cluster.add_node(num_cpus=cpus) for cpus in others]
     print(cluster.address, flush=True)
-    added = None
     for line in sys.stdin:
         if line.startswith("add"):
             _, path, *cpus = line.split()
-            added = cluster.add_node(num_cpus=int(cpus[0]) if cpus else 1, env_vars={"PYTHONPATH": path})
-            print(added.node_id, flush=True)
+            added.append(cluster.add_node(num_cpus=int(cpus[0]) if cpus else 1, env_vars={"PYTHONPATH": path}))
+            print(added[-1].node_id, flush=True)
         else:
-            cluster.remove_node(added)
+            cluster.remove_node(added.pop())
             print("removed", flush=True)
 finally:
     cluster.shutdown()
