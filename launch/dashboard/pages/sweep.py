@@ -67,6 +67,8 @@ _CONTROLS = (
 
 _ROW_PX = 26
 """Height of a row of the table of settings, or a little less."""
+_TABLE_PX = 460
+"""Height from which the table scrolls (assets/dashboard.css)."""
 _NOTE_MEMBERS = "the tables above have the lines' colours; their rows bring a line to the front"
 _ABOUT_MEMBERS = "the chosen metric of each member, or of each setting over its seeds, as chosen above"
 _ABOUT_SETTINGS = (
@@ -135,7 +137,8 @@ def layout(library: Library, address: Address) -> Any:
                         id="sweep-settings-table",
                         className="scroll sideways",
                         tabIndex=0,
-                        style={"minHeight": f"{_ROW_PX * (1 + len(settings))}px"},  # what is below it stays where it is
+                        # What is below it stays where it is.
+                        style={"minHeight": f"{min(_TABLE_PX, _ROW_PX * (1 + len(settings)))}px"},
                     ),
                 ],
                 className="panel wide",

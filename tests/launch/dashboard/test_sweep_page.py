@@ -19,7 +19,7 @@ _PLOT = "document.querySelector('#' + arguments[0] + ' .js-plotly-plot')"
 
 @pytest.fixture(scope="module")
 def root(shared_runs) -> Path:
-    """Twelve settings of two seeds each, four settings of one, and a population."""
+    """Twelve settings of two seeds each, as many as make the table scroll, four settings of one, and a population."""
     root, make_run = shared_runs
     now = time.time() - 1000.0
 
@@ -37,6 +37,7 @@ def root(shared_runs) -> Path:
             make_run(f"{name}/members/{number}", rows, config=config, facts=facts, begun=now, repeat=1)
 
     sweep("many", RATES, 2)
+    sweep("long", [f"{place + 1}e-5" for place in range(20)], 2)
     sweep("single", RATES[:4], 1)
     sweep("population", RATES[:3], 1, pbt=True)
     return root
@@ -210,6 +211,18 @@ def test_evaluations_have_a_column_once_there_are_any(browser, address, root, ma
         metrics.write(Tick(30.0, time.time(), 3000, 3000, 90), {"evaluation/mean_return": 7.0})
     wait("the column", lambda: "evaluation" in heads(browser))
     wait("its number", lambda: "7" in texts(browser, "#members .ag-row [col-id=evaluation]"))
+
+
+def test_a_long_table_of_settings_scrolls_and_does_not_push_the_curves_away(browser, address, root) -> None:
+    browser.get(f"{address}sweep/long")
+    wait("the settings", lambda: len(texts(browser, "#sweep-settings-table tbody tr")) == 20)
+    script = """
+      const table = document.getElementById('sweep-settings-table');
+      return [table.clientHeight, table.scrollHeight, Number.parseFloat(getComputedStyle(table).maxHeight)];
+    """
+    height, whole, most = browser.execute_script(script)
+    assert height <= most < whole
+    assert height > most - 30, "the table is lower than it may be"
 
 
 def test_a_zoom_of_one_picture_is_that_of_all_and_the_address_keeps_it(browser, address, root) -> None:

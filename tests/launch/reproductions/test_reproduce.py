@@ -296,7 +296,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_drawn(tiny, tmp_path, caps
         ("acer/figure-6", 0.25),  # eight members
         ("reactor/figure-5", 0.5),
         ("refer/figure-11", 0.25),
-        ("ners/table-3", 0.5),
+        ("ners/table-3", 0.25),
         ("claims/replay-fraction", 1.0),
         ("claims/mixed-sweep", 1.0),
     ],
