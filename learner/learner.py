@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
-from laser.algorithms.metrics import MetricMeans
 from laser.algorithms.refer import stored_far_fraction
 from laser.batch import Batch
 from laser.gpu import finish, own_stream
@@ -35,11 +34,7 @@ from learner.experience.mixing import LogShare, Mix, Mixer, PoissonReplays
 from learner.experience.stream_states import StreamStates
 from learner.feedback.column_writer import ColumnWriter
 from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
-from learner.metrics.age_quantiles import AgeQuantiles
-from learner.metrics.consumption import Consumption
-from learner.metrics.first_updates import FirstUpdates
-from learner.metrics.log_fraction import LogFraction
-from learner.metrics.makers import Makers
+from learner.metrics.update_metrics import UpdateMetrics
 from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
 
@@ -107,7 +102,6 @@ class Learner:
             self._update_inputs = self._update_inputs_of(self._settings.live_settings)
         settings = algorithm.config
         self._log_share = log_share
-        self._log_fraction = None if log_share is None else LogFraction()
         walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
         self._mixer = Mixer(
             replay,
@@ -154,11 +148,7 @@ class Learner:
         )
         self._decode_s = 0.0  # part of `loader.decode_s` that has been counted
         self._counters: defaultdict[str, float] = defaultdict(float)
-        self._metrics = MetricMeans()
-        self._ages = AgeQuantiles(member)
-        self._makers = Makers(member)
-        self._learned = Consumption()
-        self._first = FirstUpdates(member)
+        self._metrics = UpdateMetrics(member, may_hold_log=log_share is not None)
         self._publisher = Publisher(parameters, self.updater.state.parameters)
         self._writer = ColumnWriter(replay, member, config.batches_together(settings.view), self.updater.state.device)
         self._num_unpublished = 0
@@ -244,7 +234,6 @@ class Learner:
         self._learning_rate = rates[-1]
         results = self.updater.in_turn(batches, rates, self._update_inputs)
         for loaded, batch, (metrics, output) in zip(together, batches, results, strict=True):
-            self._metrics.add(metrics)
             self._write_columns(loaded, output)
             if self._replay_states is not None and loaded.streams is not None:
                 states = output.core_state
@@ -253,12 +242,7 @@ class Learner:
                 self._replay_states.keep(states, loaded.streams)
             self.num_updates += 1
             self._num_unpublished += 1
-            self._learned.add(loaded.mix)
-            self._ages.add(loaded.mix, self.version)
-            self._first.add(loaded.mix, self.version, metrics)
-            self._makers.add(loaded.mix, output.per_step)
-            if self._log_fraction is not None:
-                self._log_fraction.add(loaded.mix)
+            self._metrics.add(loaded.mix, self.version, metrics, output)
         self._counters["time/learner_step"] += time.perf_counter() - started
         self.heartbeat = time.monotonic()
 
@@ -321,9 +305,7 @@ class Learner:
         gauges: dict[str, float] = {"parameter_version": float(self.version)}
         gauges["charts/learning_rate"] = self._learning_rate
         gauges["column_writes_pending"] = float(self._writer.num_pending)
-        gauges |= self._metrics.take() | self._ages.take() | self._feed.metrics() | self._stored | self._first.take()
-        if self._log_fraction is not None:
-            gauges |= self._log_fraction.take(self._asked_of_log)
+        gauges |= self._metrics.take_gauges(self._asked_of_log) | self._feed.metrics() | self._stored
         self._count()
         counters = dict(self._counters) | {"learner_steps": float(self.num_updates)}
         return Report("learner", counters, gauges)
@@ -535,7 +517,7 @@ class Learner:
         self._writer.write_batch(loaded.mix, values, output.final_writes, options)
 
     def _count(self) -> None:
-        for name, count in (self._learned.take() | self._makers.take()).items():
+        for name, count in self._metrics.take_counts().items():
             self._counters[name] += count
         self._counters["column_writes_failed"] += self._writer.take_failed()
         decode_s = self.loader.decode_s
