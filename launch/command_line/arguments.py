@@ -13,7 +13,7 @@ from launch.command_line.flags import Arguments, split_arguments, split_named, s
 from launch.command_line.resume_options import ResumeOptions
 from launch.errors import NothingToResumeError
 from launch.presets import find_presets, load_preset, recommend
-from launch.records.run_directory import newest_run, read_record, saved_config
+from launch.records.run_record import newest_run, read_record, saved_config
 from launch.records.trust import trust_run
 from launch.settings.toml_file import read_config_file
 from launch.settings.train_config import NOT_FLAGS, TrainConfig

@@ -36,7 +36,9 @@ from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
-from launch.records.run_directory import RunDirectory, read_record, saved_config, slug
+from launch.records.run_directory import RunDirectory
+from launch.records.run_names import slug
+from launch.records.run_record import read_record, saved_config
 from launch.records.saved_state import check_saved_state, saved_statistics
 from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video

@@ -18,7 +18,7 @@ from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult, Interval, summarise_runs
 from launch.evaluation.sweep_evaluation import SweepEvaluation
 from launch.evaluation.sweeps_together import SweepOfGames, SweepsTogether, put_together
-from launch.records.run_directory import read_record
+from launch.records.run_record import read_record
 from launch.standard_output import say
 
 

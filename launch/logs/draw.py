@@ -18,8 +18,9 @@ from laser.unroll import UnrollSpec
 from launch.errors import CannotCreateError, NothingToResumeError
 from launch.logs.options import DrawOptions
 from launch.planning.replay_rules import drawn_view, draws_by_sampler, find_sampler_problems, member_settings
+from launch.records.atomic_files import replace_file
 from launch.records.replay_segments import SavedShards
-from launch.records.run_directory import read_record, replace_file, saved_config
+from launch.records.run_record import read_record, saved_config
 from launch.records.trust import trust_run
 from launch.supervision.checkpointing import check_saved_run
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint

@@ -18,7 +18,8 @@ from launch.errors import NothingToResumeError
 from launch.logs.options import ReplayOptions
 from launch.logs.whole_episodes import whole_episodes
 from launch.records.replay_segments import SavedShards
-from launch.records.run_directory import RunDirectory, read_record, saved_config
+from launch.records.run_directory import RunDirectory
+from launch.records.run_record import read_record, saved_config
 from launch.records.trust import trust_run
 from launch.supervision.checkpointing import check_saved_run
 from launch.supervision.shared_replay import read_shared

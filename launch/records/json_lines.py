@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from launch.errors import NothingToResumeError
-from launch.records.run_directory import output_error, replace_file
+from launch.records.atomic_files import output_error, replace_file
 
 T = TypeVar("T")
 

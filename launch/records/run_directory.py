@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
-import platform
-import re
-import shlex
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from laser.config import ConfigError, Problem
+from laser.config import Problem
 from launch.commands import resume_command
 from launch.errors import (
     CannotCreateError,
@@ -31,23 +23,20 @@ from launch.errors import (
     RuntimeFailedError,
     StoppedError,
 )
-from launch.limits import MORE_FILES, explain_limit
+from launch.records.atomic_files import output_error, replace_file
 from launch.records.log_file import append_to_log
-from launch.records.preset_changes import changes_from_preset, changes_in_words
-from launch.records.record import load_record
 from launch.records.run_lock import locked
-from launch.records.trust import check_trusted, remember
-from launch.settings.json_form import config_from_json, config_to_json
-from launch.settings.train_config import TrainConfig, is_utf8, leaves_directory
+from launch.records.run_names import run_name
+from launch.records.run_record import RUNS_ROOT, config_from_record, newest_run, read_record, write_record
+from launch.records.trust import remember
+from launch.settings.json_form import config_to_json
+from launch.settings.train_config import TrainConfig, leaves_directory
 from launch.settings.values import find_leaves, show
 
 if TYPE_CHECKING:
     from launch.records.replay_segments import ReplaySegments
 
-SCHEMA_VERSION = 1
 _START_AGAIN = "free space or repair the disk, then start again"
-RUNS_ROOT = Path("runs")
-_VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
 
 
 class RunDirectory:
@@ -165,7 +154,7 @@ def open_run(
         before = record.read_bytes() if config.resume else b""
         run = RunDirectory(path, config.resume, lock)
         try:
-            _write_record(path, config, sys.argv if command is None else command, facts)
+            write_record(path, config, sys.argv if command is None else command, facts)
             run.log("resumed" if config.resume else "started")
             yield run
         except BaseException as error:
@@ -185,153 +174,10 @@ def open_run(
             raise
 
 
-def saved_config(run_dir: Path) -> TrainConfig:
-    """Return the config that a run directory was trained with.
-
-    A user's own classes are imported from the modules that the record names (see `launch.records.trust`).
-
-    Raises:
-        NothingToResumeError: there is no such run, or its `config.json` cannot be read.
-        UntrustedError: it names code that this user has not named before.
-    """
-    record = read_record(run_dir)
-    if "sweep" in record:
-        member = shlex.quote(str(run_dir / "members" / "0"))
-        raise NothingToResumeError("run-dir", f"{run_dir} holds a sweep", f"choose a member, e.g. {member}")
-    return config_from_record(record, run_dir)
-
-
-def read_record(run_dir: Path) -> dict[str, Any]:
-    """Return a run's `config.json`: `config`, `versions`, `commit`, `command`, `created`, `schema_version`, `changes`.
-
-    A sweep's record also has `sweep` (see `SweepConfig.to_json`). Each member's has `member` with `index` and
-    `overrides`.
-    """
-    path = run_dir / "config.json"
-    if not is_utf8(run_dir):
-        raise NothingToResumeError("run-dir", f"the name {str(run_dir)!a} is not UTF-8", "rename the directory")
-    try:
-        if not path.is_file():
-            raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
-        record = load_record(path)
-        schema = record.get("schema_version", 0)
-        if not isinstance(schema, int):
-            raise ValueError(f"its schema_version must be a whole number, got {schema!r}")
-        if schema > SCHEMA_VERSION:
-            raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
-        if not _are_changes(record.get("changes", {})):
-            raise ValueError('its changes must be objects with the texts "preset" and "run", by key')
-    except (OSError, ValueError) as error:
-        raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
-    return record
-
-
-def _are_changes(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(change, dict) and all(isinstance(change.get(name), str) for name in ("preset", "run"))
-        for change in value.values()
-    )
-
-
-def config_from_record(record: dict[str, Any], run_dir: Path) -> TrainConfig:
-    """Return the config of a record from `read_record`, with `run_dir` as its directory.
-
-    Raises:
-        NothingToResumeError: the record's values cannot be read.
-        UntrustedError: the record names code that this user has not named before (see `launch.records.trust`).
-    """
-    check_trusted(record, run_dir)
-    try:
-        config = config_from_json(record["config"])
-    except ConfigError as error:
-        first = error.problems[0]
-        raise NothingToResumeError(
-            "run-dir", f"{run_dir}/config.json: {first.key} {first.wrong}", first.remedy
-        ) from error
-    return dataclasses.replace(config, run_dir=run_dir)
-
-
-def newest_run(preset: str, env: str | None, runs_root: Path = RUNS_ROOT, of_sweeps: bool = False) -> Path:
-    """Return the newest run (or sweep) of a preset (and environment, unless None), by its start.
-
-    Raises:
-        NothingToResumeError: there is no such run.
-    """
-    found: list[tuple[str, Path]] = []
-    for path in sorted(runs_root.glob("*/config.json")):
-        try:
-            record = read_record(path.parent)
-        except NothingToResumeError:
-            continue
-        config = record["config"]
-        if (
-            ("sweep" in record) is of_sweeps
-            and isinstance(config, dict)
-            and config.get("preset") == preset
-            and env in (None, config.get("env"))
-        ):
-            found.append((str(record.get("created", "")), path.parent))
-    if not found:
-        wanted = f"preset {preset}" + (f" on {env}" if env else "")
-        kind = "sweep" if of_sweeps else "run"
-        raise NothingToResumeError(
-            "resume", f"no {kind} of {wanted} under {runs_root}", "leave out --resume to start one"
-        )
-    return max(found)[1]
-
-
-def run_name(config: TrainConfig, now: float | None = None) -> str:
-    """Return a directory name from the run's name, or its preset, environment and changed settings; and seed and time.
-
-    Safe for any environment id and any name.
-    """
-    parts = [config.preset, *([] if slug(config.env).startswith(config.preset or "\0") else [slug(config.env)])]
-    if changes := changes_in_words(config):
-        parts.append(_slug_of_changes(changes))
-    if config.name:
-        parts = [slug(config.name)]
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    return "-".join([part for part in parts if part] + [f"seed{config.seed}", stamp])
-
-
-def slug(text: str) -> str:
-    """Return text as part of a file name: lower-case letters, digits and single hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60] or "run"
-
-
-def _slug_of_changes(text: str) -> str:
-    """Return text as part of a file name that keeps the points of numbers."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:60]
-
-
-def output_error(path: Path, error: OSError) -> OutputError:
-    """Return the error that ends a run because `path` could not be read or written."""
-    remedy = MORE_FILES if explain_limit(error) else "free space or repair the disk"
-    return OutputError("run-dir", f"{path}: {error.strerror or error}", f"{remedy}, then continue with --resume")
-
-
 def _at_the_start(error: OutputError, why: str = "") -> OutputError:
     """Return the error of a run that holds nothing to continue from."""
     remedy = error.problem.remedy.partition(", then ")[0]
     return OutputError(error.problem.key, error.problem.wrong, f"{remedy}, then start again{why}")
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file atomically: no reader sees half of it, and a crash leaves the old file.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
-    beside = path.with_name(f"{path.name}.writing")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.rename(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise output_error(path, error) from error
 
 
 def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
@@ -428,57 +274,3 @@ def _check_same_run(config: TrainConfig, path: Path) -> None:
             raise NothingToResumeError(
                 key, f"{path} was trained with {then}, not {now}", "resume with the same one, or start a new run"
             )
-
-
-def _write_record(path: Path, config: TrainConfig, command: Sequence[str], facts: Mapping[str, Any]) -> None:
-    target, line = path / "config.json", shlex.join(command)
-    now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    created, history = now, []
-    if target.exists():
-        before = read_record(path)
-        created, history = before.get("created", now), before.get("history", [])
-    record = {
-        "schema_version": SCHEMA_VERSION,
-        "created": created,
-        "command": line,
-        "history": [*history, {"time": now, "command": line}],
-        "versions": _versions(),
-        "commit": commit_of_sources(),
-        "config": config_to_json(config),
-        "changes": changes_from_preset(config),
-        **facts,
-    }
-    replace_file(target, json.dumps(record, indent=2).encode())
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in _VERSIONED:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
-
-
-def commit_of_sources() -> str | None:
-    """Return the commit of the running sources, with "+changes" if they differ from it; None outside a checkout."""
-    here = str(Path(__file__).resolve().parent)
-    try:
-        head = _git(here, "rev-parse", "HEAD")
-        changes = _git(here, "status", "--porcelain", "--untracked-files=no")
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return head + ("+changes" if changes else "")
-
-
-def _git(directory: str, *arguments: str) -> str:
-    result = subprocess.run(
-        ["git", "-C", directory, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=5,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    return result.stdout.strip()

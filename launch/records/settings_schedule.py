@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, find_problems, key_of
-from launch.records.run_directory import replace_file
+from launch.records.atomic_files import replace_file
 from launch.settings.train_config import TrainConfig
 
 _KEY = "settings-schedule"

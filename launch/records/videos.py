@@ -12,7 +12,7 @@ from actors.film import draw_without_a_display
 from laser.config import Problem
 from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment, task_ids
 from laser.packages import find_missing
-from launch.records.run_directory import output_error, replace_file
+from launch.records.atomic_files import output_error, replace_file
 
 
 def find_video_problems(key: str, env: str, config: EnvironmentConfig) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from laser.scoring.scores import find_reference
 from launch.errors import OutputError
 from launch.recording.metric_table import EVALUATION, RETURN, SCORE, known_key
 from launch.records.metrics_db import read_series
-from launch.records.run_directory import read_record
+from launch.records.run_record import read_record
 from launch.reproductions.figure import Curve, Figure, Statistic
 from launch.reproductions.plan import Run, Tuned
 from launch.settings.values import flatten

@@ -13,7 +13,9 @@ from laser.config import ConfigError, Problem, raise_problems
 from laser.environments.named_sets import SETS
 from launch.evaluation.sweep_evaluation import BestCurve, MemberRecord
 from launch.evaluation.sweeps_together import SweepOfGames, SweepsTogether, put_together
-from launch.records.run_directory import RUNS_ROOT, read_record, replace_file, slug
+from launch.records.atomic_files import replace_file
+from launch.records.run_names import slug
+from launch.records.run_record import RUNS_ROOT, read_record
 from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
 from launch.report.recorded import Recorded

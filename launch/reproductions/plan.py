@@ -15,7 +15,7 @@ from typing import Any
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import EnvironmentConfig, describe_environment
 from launch.presets import load_preset
-from launch.records.run_directory import slug
+from launch.records.run_names import slug
 from launch.report.repeating import option
 from launch.reproductions.figure import Arm, Figure, Size
 from launch.reproductions.options import ReproduceOptions

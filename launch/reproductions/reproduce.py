@@ -9,7 +9,7 @@ from typing import Any
 
 from laser.config import ConfigError, Problem, raise_problems
 from launch.errors import LaunchError, OutputError
-from launch.records.run_directory import RUNS_ROOT
+from launch.records.run_record import RUNS_ROOT
 from launch.reproductions.catalogue import ALL, CLAIMS, choose
 from launch.reproductions.figure import Figure
 from launch.reproductions.listing import cost_of, listing

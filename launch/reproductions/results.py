@@ -15,7 +15,8 @@ import numpy as np
 from laser.scoring.elo import elo_ratings, has_finite_ratings
 from laser.scoring.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
 from laser.scoring.statistics import mean_interval
-from launch.records.run_directory import commit_of_sources, replace_file
+from launch.records.atomic_files import replace_file
+from launch.records.run_record import commit_of_sources
 from launch.report.page import Page
 from launch.report.pictures import Line, Panel, draw
 from launch.reproductions.figure import Figure, Number

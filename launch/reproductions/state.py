@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launch.errors import CannotCreateError
-from launch.records.run_directory import replace_file
+from launch.records.atomic_files import replace_file
 from launch.reproductions.figure import Figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import Run

@@ -16,7 +16,7 @@ from launch.errors import CannotCreateError, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, read_agent
 from launch.evaluation.evaluation_result import EvaluationResult
 from launch.records.inside import is_inside
-from launch.records.run_directory import read_record
+from launch.records.run_record import read_record
 from launch.records.trust import trust_run
 from launch.records.videos import find_video_problems
 from launch.report.recorded import Recorded

@@ -19,8 +19,9 @@ from laser.specs import environment_spec_from_json
 from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
+from launch.records.atomic_files import output_error
 from launch.records.replay_segments import SavedShards, check_segments
-from launch.records.run_directory import RunDirectory, output_error
+from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig

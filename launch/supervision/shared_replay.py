@@ -16,8 +16,9 @@ import numpy as np
 
 from laser.ports import PortError
 from launch.errors import NothingToResumeError
+from launch.records.atomic_files import output_error
 from launch.records.replay_segments import SavedShards, check_segments
-from launch.records.run_directory import RunDirectory, output_error
+from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_shards, take_arrays_out
 from launch.runtimes.runtime import ShardPort
 from launch.settings.train_config import TrainConfig

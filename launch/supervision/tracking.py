@@ -12,7 +12,8 @@ from typing import Any
 from laser.packages import install_command, is_installed
 from launch.recording.tracker import Tracker
 from launch.recording.wandb_tracker import WandbTracker
-from launch.records.run_directory import RunDirectory, read_record
+from launch.records.run_directory import RunDirectory
+from launch.records.run_record import read_record
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show

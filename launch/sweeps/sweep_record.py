@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, raise_problems
-from launch.records.run_directory import config_from_record
+from launch.records.run_record import config_from_record
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import apply_overrides
 from launch.sweeps.halving import PrunerConfig

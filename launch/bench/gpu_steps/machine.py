@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from launch import bench
-from launch.records.run_directory import commit_of_sources
+from launch.records.run_record import commit_of_sources
 
 _QUERY_S = 10.0
 

@@ -9,29 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from laser.algorithms.impala import ImpalaConfig
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
 from launch.__main__ import main
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError, RuntimeFailedError
-from launch.presets import load_preset
-from launch.records import run_directory as module
-from launch.records.run_directory import (
-    RunDirectory,
-    newest_run,
-    open_run,
-    output_error,
-    read_record,
-    run_name,
-    saved_config,
-    slug,
-)
-from launch.settings.train_config import TrainConfig
-
-
-@pytest.fixture
-def config():
-    return TrainConfig(preset="cartpole", env="CartPole-v1", steps=100, seed=3, algorithm=ImpalaConfig())
+from launch.records.atomic_files import output_error
+from launch.records.run_directory import RunDirectory, open_run
+from launch.records.run_record import read_record, saved_config
 
 
 def test_a_run_gets_a_directory_a_record_and_a_log(tmp_path, config):
@@ -58,30 +42,6 @@ def test_runs_of_the_same_second_do_not_collide(tmp_path, config):
         with open_run(config, [], tmp_path) as run:
             paths.add(run.path)
     assert len(paths) == 3
-
-
-@pytest.mark.parametrize(
-    "env", ["../../etc/passwd", "/etc/x", "..", "a\0b", "<img src=x>", "ALE/Pong-v5", "x" * 500, "\n"]
-)
-def test_no_name_leaves_the_directory(tmp_path, config, env):
-    hostile = dataclasses.replace(config, env=env, preset="../p" if env == ".." else "p")
-    name = run_name(hostile, now=0)
-    assert "/" not in slug(env)
-    assert "/" not in slug(name)
-    assert len(slug(name)) <= 60
-    with open_run(dataclasses.replace(hostile, preset=slug(hostile.preset)), [], tmp_path) as run:
-        assert run.path.resolve().parent == tmp_path.resolve()
-
-
-def test_names_tell_runs_apart():
-    plain = load_preset("cartpole")
-    assert run_name(plain, now=0).startswith("cartpole-seed0-")
-    one = load_preset("cartpole", {"algorithm.learning_rate": 0.0025, "steps": 1000, "seed": 3})
-    assert run_name(one, now=0).startswith("cartpole-learning-rate-0.0025-seed3-")
-    many = {"unroll_length": 7, "num_envs": 3, "num_actors": 2, "algorithm.discount": 0.5}
-    assert "-and-2-more-seed0-" in run_name(load_preset("cartpole", many), now=0)
-    named = dataclasses.replace(one, name="My baseline/../x")
-    assert run_name(named, now=0).startswith("my-baseline-x-seed3-")
 
 
 def test_a_run_dir_that_climbs_out_is_refused(config):
@@ -201,50 +161,6 @@ def test_what_fails_before_it_goes_on_is_not_recorded(tmp_path, config, goes_on)
     assert ((path / "config.json").read_bytes() == before) is not goes_on
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "config.json is missing"),
-        ("{", "cannot be read"),
-        ("[]", "not a run's record"),
-        ('{"schema_version": 99, "config": {}}', "newer LASER"),
-        ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
-        ('{"config": {}, "changes": ["steps"]}', "its changes must be objects"),
-        ('{"config": {}, "changes": {"steps": "5"}}', "its changes must be objects"),
-        ('{"config": {}}', "is missing"),
-    ],
-)
-def test_nothing_to_resume(tmp_path, config, content, says):
-    path = tmp_path / "run"
-    path.mkdir()
-    if content is not None:
-        (path / "config.json").write_text(content)
-    resume = dataclasses.replace(config, run_dir=path, resume=True)
-    with pytest.raises(NothingToResumeError, match=says), open_run(resume, []):
-        pass
-
-
-def test_a_path_that_cannot_be_looked_at_holds_no_run():
-    with pytest.raises(NothingToResumeError, match=r"cannot be read: .*File name too long"):
-        read_record(Path("a" * 300))
-
-
-def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
-    with pytest.raises(NothingToResumeError, match="no run of preset cartpole on CartPole-v1"):
-        newest_run("cartpole", "CartPole-v1", tmp_path)
-    for name, created, env in (("a", "2026-02", "CartPole-v1"), ("b", "2026-01", "CartPole-v1"), ("c", "2026-03", "X")):
-        with open_run(dataclasses.replace(config, run_dir=tmp_path / name, env=env), []):
-            pass
-        record = json.loads((tmp_path / name / "config.json").read_text())
-        (tmp_path / name / "config.json").write_text(json.dumps(record | {"created": created}))
-    (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "config.json").write_text("{")
-    assert newest_run("cartpole", "CartPole-v1", tmp_path).name == "a"
-    assert newest_run("cartpole", None, tmp_path).name == "c"
-    with open_run(dataclasses.replace(config, resume=True), [], tmp_path) as run:
-        assert run.path.name == "a"
-
-
 def test_a_log_that_cannot_be_written_is_an_output_error(tmp_path):
     run = RunDirectory(tmp_path / "missing", resumed=False)
     with pytest.raises(OutputError, match="No such file"):
@@ -319,11 +235,6 @@ def test_a_full_disk_leaves_an_older_run_as_it_was(tmp_path, config):
     with no_file_longer_than(20), pytest.raises(OutputError, match=r"config.json: File too large"), resumed:
         pass
     assert {path.name: path.read_bytes() for path in run.path.iterdir() if path.name != "lock"} == before
-
-
-def test_outside_a_checkout_there_is_no_commit(monkeypatch):
-    monkeypatch.setattr(module, "__file__", "/launch.py")
-    assert module.commit_of_sources() is None
 
 
 @pytest.mark.parametrize("command", [["train", "cartpole", "--run-dir"], ["eval"], ["report"]])

@@ -17,7 +17,8 @@ from launch.export.export import export
 from launch.export.options import ExportOptions
 from launch.presets import load_preset
 from launch.records import trust
-from launch.records.run_directory import open_run, read_record, saved_config
+from launch.records.run_directory import open_run
+from launch.records.run_record import read_record, saved_config
 from launch.records.trust import check_trusted, remember, trust_run
 from launch.report.options import ReportOptions
 from launch.report.report import report

@@ -19,7 +19,7 @@ from launch.presets import change, load_preset
 from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_names, read_series
-from launch.records.run_directory import newest_run
+from launch.records.run_record import newest_run
 from launch.records.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
 from launch.settings.train_config import TrainConfig
 from launch.supervision.member_supervisor import MemberSupervisor

@@ -1,0 +1,59 @@
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from launch.errors import NothingToResumeError
+from launch.records import run_record
+from launch.records.run_directory import open_run
+from launch.records.run_record import newest_run, read_record
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "config.json is missing"),
+        ("{", "cannot be read"),
+        ("[]", "not a run's record"),
+        ('{"schema_version": 99, "config": {}}', "newer LASER"),
+        ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
+        ('{"config": {}, "changes": ["steps"]}', "its changes must be objects"),
+        ('{"config": {}, "changes": {"steps": "5"}}', "its changes must be objects"),
+        ('{"config": {}}', "is missing"),
+    ],
+)
+def test_nothing_to_resume(tmp_path, config, content, says):
+    path = tmp_path / "run"
+    path.mkdir()
+    if content is not None:
+        (path / "config.json").write_text(content)
+    resume = dataclasses.replace(config, run_dir=path, resume=True)
+    with pytest.raises(NothingToResumeError, match=says), open_run(resume, []):
+        pass
+
+
+def test_a_path_that_cannot_be_looked_at_holds_no_run():
+    with pytest.raises(NothingToResumeError, match=r"cannot be read: .*File name too long"):
+        read_record(Path("a" * 300))
+
+
+def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
+    with pytest.raises(NothingToResumeError, match="no run of preset cartpole on CartPole-v1"):
+        newest_run("cartpole", "CartPole-v1", tmp_path)
+    for name, created, env in (("a", "2026-02", "CartPole-v1"), ("b", "2026-01", "CartPole-v1"), ("c", "2026-03", "X")):
+        with open_run(dataclasses.replace(config, run_dir=tmp_path / name, env=env), []):
+            pass
+        record = json.loads((tmp_path / name / "config.json").read_text())
+        (tmp_path / name / "config.json").write_text(json.dumps(record | {"created": created}))
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "config.json").write_text("{")
+    assert newest_run("cartpole", "CartPole-v1", tmp_path).name == "a"
+    assert newest_run("cartpole", None, tmp_path).name == "c"
+    with open_run(dataclasses.replace(config, resume=True), [], tmp_path) as run:
+        assert run.path.name == "a"
+
+
+def test_outside_a_checkout_there_is_no_commit(monkeypatch):
+    monkeypatch.setattr(run_record, "__file__", "/launch.py")
+    assert run_record.commit_of_sources() is None
