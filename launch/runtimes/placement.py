@@ -36,11 +36,28 @@ class Node:
 
 @dataclass(frozen=True)
 class Seat:
-    """The node of a component, and the CPUs and GPUs that the component reserves there."""
+    """The node of a component, and the CPUs and GPUs that the component reserves there.
+
+    Args:
+        node: id of the node.
+        num_cpus: reserved CPUs.
+        num_gpus: reserved GPUs.
+        others: ids of nodes on which the component may start anew once its node is lost; (): it ends with its node.
+    """
 
     node: str
     num_cpus: float = 0.0
     num_gpus: float = 0.0
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """The components of one kind on a node: their number and their bytes together."""
+
+    kind: str
+    num: int
+    num_bytes: int
 
 
 class Placement:
@@ -67,15 +84,35 @@ class Placement:
 
         A shard on a node without actors would stay empty, and its share of the replay's capacity unused. Without any
         actors, shards go to all nodes in turn, first to those with most free CPUs.
+
+        A shard may start anew on another node that has memory for everything that the shard's node holds.
         """
         by_room = sorted(self._nodes, key=lambda node: (-node.num_cpus, not node.is_ours, node.host, node.id))
         actors, shards = self.expected("actor"), Counter[str]()
-        seats = []
+        chosen = []
         for _ in range(num_shards):
             best = max(by_room, key=lambda node: (actors[node.id] / (shards[node.id] + 1), -shards[node.id]))
             shards[best.id] += 1
-            seats.append(Seat(best.id))
-        return seats
+            chosen.append(best)
+        held = {node: sum(part.num_bytes for part in parts) for node, parts in self.parts(shards).items()}
+
+        def has_room(node: Node, lost: Node) -> bool:
+            return node is not lost and held[node.id] + held[lost.id] <= node.num_bytes
+
+        return [Seat(lost.id, others=tuple(node.id for node in self._nodes if has_room(node, lost))) for lost in chosen]
+
+    def parts(self, shards: Counter[str]) -> dict[str, list[Part]]:
+        """Return what each node will hold, by node id; `shards` is the number of shards on each."""
+        needs = self._needs
+        kinds = (
+            ("shard", shards, needs.shard_bytes),
+            ("learner", self.expected("learner"), needs.learner_bytes),
+            ("actor", self.expected("actor"), needs.actor_bytes),
+        )
+        return {
+            node.id: [Part(kind, nums[node.id], nums[node.id] * num_bytes) for kind, nums, num_bytes in kinds]
+            for node in self._nodes
+        }
 
     def expected(self, role: str) -> Counter[str]:
         """Return the number of the run's learners or actors on each node, by node id, if all nodes stay alive."""
@@ -186,32 +223,25 @@ def find_placement_problems(nodes: Sequence[Node], needs: Needs) -> Iterator[Pro
 def _find_full_nodes(nodes: Sequence[Node], needs: Needs) -> Iterator[Problem]:
     placement = Placement(nodes, needs)
     shards = Counter(seat.node for seat in placement.shards(needs.num_shards))
-    learners, actors = placement.expected("learner"), placement.expected("actor")
     fewer = "use fewer members" if needs.num_learners > 1 else "lower algorithm.batch-size"
+    # key of the config, and what to do
+    remedies = {
+        "shard": ("replay.capacity-steps", "lower it, raise replay.num-shards"),
+        "learner": ("grid" if needs.num_learners > 1 else "algorithm.batch-size", fewer),
+        "actor": ("num-actors", "lower it"),
+    }
+    all_parts = placement.parts(shards)
     for node in nodes:
-        parts = (
-            # bytes, what, key, remedy
-            (
-                shards[node.id] * needs.shard_bytes,
-                f"{shards[node.id]} of {needs.num_shards} shards of the replay",
-                "replay.capacity-steps",
-                "lower it, raise replay.num-shards",
-            ),
-            (
-                learners[node.id] * needs.learner_bytes,
-                _counted(learners[node.id], "learner"),
-                "grid" if needs.num_learners > 1 else "algorithm.batch-size",
-                fewer,
-            ),
-            (actors[node.id] * needs.actor_bytes, _counted(actors[node.id], "actor"), "num-actors", "lower it"),
-        )
-        total = sum(held for held, *_ in parts)
+        parts = all_parts[node.id]
+        total = sum(part.num_bytes for part in parts)
         if total > node.num_bytes:
-            _, _, key, remedy = max(parts, key=lambda part: part[0])
-            held = ", ".join(f"{what} ({size(held)})" for held, what, *_ in parts if held)
+            key, remedy = remedies[max(parts, key=lambda part: part.num_bytes).kind]
+            held = ", ".join(f"{_in_words(part, needs)} ({size(part.num_bytes)})" for part in parts if part.num_bytes)
             wrong = f"node {node.host} would hold {held}, {size(total)} in all, but has {size(node.num_bytes)}"
             yield Problem(key, wrong, f"{remedy}, or add nodes")
 
 
-def _counted(num: int, what: str) -> str:
-    return f"{num} {what}" + ("" if num == 1 else "s")
+def _in_words(part: Part, needs: Needs) -> str:
+    if part.kind == "shard":
+        return f"{part.num} of {needs.num_shards} shards of the replay"
+    return f"{part.num} {part.kind}" + ("" if part.num == 1 else "s")

@@ -30,6 +30,7 @@ from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
 _KEY = "ray-address"
+_NODE_LABEL = "ray.io/node-id"  # which Ray itself gives to each node
 _REACH_DEADLINE_S = 5.0
 _PROBE_DEADLINE_S = 60.0
 _GUIDE = "see docs/cluster.md"
@@ -278,9 +279,12 @@ def _reserved_by_others() -> dict[str, dict[str, float]]:
 
 
 def _options(seat: Seat) -> dict[str, Any]:
-    # Ray does not keep a soft affinity, even while the node lives. So a shard ends with its node.
-    strategy = NodeAffinitySchedulingStrategy(node_id=seat.node, soft=False)
-    return {"scheduling_strategy": strategy, "num_cpus": seat.num_cpus, "num_gpus": seat.num_gpus}
+    reserved = {"num_cpus": seat.num_cpus, "num_gpus": seat.num_gpus}
+    if not seat.others:
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=seat.node, soft=False), **reserved}
+    # Ray does not keep a soft affinity, even while the node lives; it keeps a label.
+    others = {_NODE_LABEL: f"in({','.join(seat.others)})"}
+    return {"label_selector": {_NODE_LABEL: seat.node}, "fallback_strategy": [{"label_selector": others}], **reserved}
 
 
 def _probe(nodes: Sequence[Node]) -> dict[str, dict[str, str]]:

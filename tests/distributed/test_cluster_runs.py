@@ -279,9 +279,16 @@ def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_a_node_that_dies_with_its_learner_leaves_the_replay_and_another_learner_goes_on(tmp_path):
-    """Three nodes have a CPU, for the learner and for an actor each; so shards are where the learner is not."""
-    nodes = Nodes(0, 1, 1, 1)
+@pytest.mark.parametrize(
+    ("cpus", "lost"),
+    [
+        pytest.param((0, 1, 1, 1), {"learner_died": 1}, id="learner"),  # the actors, and so the shards, are elsewhere
+        pytest.param((0, 3), {"learner_died": 1, "shard_died": 2, "died": 2}, id="learner, actors and all shards"),
+    ],
+)
+def test_a_run_outlasts_the_loss_of_its_learners_node(tmp_path, cpus, lost):
+    """The first node has the main process and the parameter store alone."""
+    nodes = Nodes(*cpus)
     command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--ray-address", nodes.address]
     command += ["--num-actors", "2", "--replay.num-shards", "2", "--learner.checkpoint-interval-s", "2"]
     command += ["--steps", "10000000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
@@ -302,8 +309,9 @@ def test_a_node_that_dies_with_its_learner_leaves_the_replay_and_another_learner
             process.wait()
             nodes.close()
     totals = newest_totals(tmp_path / "run")
-    restarts = {name: num for name, num in totals.items() if name.startswith(("restarts/", "shards_lost"))}
-    assert restarts == {"restarts/learner_died": 1.0}, "more than the learner was lost"
+    restarts = {name.removeprefix("restarts/"): num for name, num in totals.items() if name.startswith("restarts/")}
+    assert restarts == lost, "another part was lost than was on the node"
+    assert totals.get("shards_lost", 0) == lost.get("shard_died", 0)
     assert totals["steps_learned/replayed"] > 0
     assert not any(num for name, num in totals.items() if name.startswith("ledger/imbalance")), totals
 

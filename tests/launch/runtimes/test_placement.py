@@ -36,7 +36,7 @@ def test_actors_alternate_so_that_their_numbers_spread_over_a_nodes_shards():
 def test_shards_go_to_nodes_in_turn():
     placement = Placement([OURS, OTHER, CARDS], Needs())
     assert [seat.node for seat in placement.shards(5)] == ["c", "a", "b", "c", "a"]
-    assert all(seat == Seat(seat.node) for seat in placement.shards(5))
+    assert not any(seat.num_cpus or seat.num_gpus for seat in placement.shards(5))
     assert placement.parameter_store() == placement.worker("evaluator") == Seat("a")
 
 
@@ -62,6 +62,16 @@ def test_shards_are_where_actors_fill_them_about_evenly(cpus, num_learners, num_
     assert min(filled) > 0, "a shard that no actor is near stays empty"
     assert max(filled) / min(filled) < 2.5
     assert not placement.expected("evaluator")
+
+
+def test_a_shard_may_start_anew_where_all_that_its_node_held_has_room():
+    sizes = {"a": 500, "b": 800, "c": 1300}
+    nodes = [Node(name, name, 3, num_bytes=num * MB, is_ours=name == "a") for name, num in sizes.items()]
+    # The learner and two actors are on a, three actors on b and on c; each holds 400 MB of the replay, a 500 in all.
+    needs = Needs(1, 8, num_shards=3, shard_bytes=400 * MB, learner_bytes=100 * MB)
+    seats = {seat.node: seat.others for seat in Placement(nodes, needs).shards(3)}
+    assert seats == {"a": ("c",), "b": ("c",), "c": ("b",)}
+    assert Placement(nodes[:1], needs).shards(1) == [Seat("a")]
 
 
 @pytest.mark.parametrize(
