@@ -6,9 +6,8 @@ It starts a head and a worker with `ray start`, exactly as on two servers; train
 and then the shard of the second node, and checks that every unroll is accounted for. With `--cut` it pulls the cable
 instead, for so many seconds, and says how long the learner stood still; where the cluster has given the second node up
 meanwhile, the node is started again, and must get actors. With `--far` the first node has no CPUs, so that the second
-one has the learner, all actors and all shards when it is lost: the run ends, and goes on by itself under `--restart`.
-It ends the processes it started, by id, and deletes its
-namespaces, by name. With `--kill-head` it kills the head instead, waits until nothing of the cluster is left, starts
+one has the learner, all actors and all shards when it is lost, and they begin again on the first. It ends the processes
+it started, by id, and deletes its namespaces, by name. With `--kill-head` it kills the head instead, waits until nothing of the cluster is left, starts
 both nodes again, and says when the run went on by itself. Exit code 77: this machine does not permit it.
 """
 
@@ -190,9 +189,9 @@ def titled(name, title):
     return found
 
 
-def cut_the_cable(seconds, folder, address, environment, start_second, *more):
+def cut_the_cable(seconds, folder, address, environment, start_second):
     """Train, pull the cable for so many seconds, plug it in again, and check what became of the run."""
-    training, cable = Training(folder, address, environment, *more), Cable()
+    training, cable = Training(folder, address, environment), Cable()
     training.await_updates(0)
     calm, _ = training.follow(20.0, "before the cut")
     print(f"before: {calm / 20.0:.1f} updates/s, {training.places()}", flush=True)
@@ -316,9 +315,7 @@ def main():
         start_both()
         print(f"two nodes: {', '.join(HOSTS)}", flush=True)
         if options.cut:
-            # Without a shard or a free CPU a run ends; its supervisor waits for the node.
-            more = ["--restart", "--checkpoint-replay"] if options.far else []
-            return cut_the_cable(options.cut, folder, address, environment, start_second, *more)
+            return cut_the_cable(options.cut, folder, address, environment, start_second)
         if options.kill_head:
             return kill_the_head(folder, address, environment, start_both)
         done = subprocess.run(
