@@ -38,6 +38,10 @@ class NodeLostError(PortClosedError):
     """The other side has ended with its node, and nothing can start it again there."""
 
 
+class NoPlaceError(NodeLostError):
+    """A part cannot be placed: no node is left that has what it needs, such as a GPU."""
+
+
 class PortAwayError(PortClosedError):
     """The other side is out of reach, or lost its contents and is being started anew: ask again."""
 

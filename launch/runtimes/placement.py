@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from laser.config import Problem
+from laser.ports import NoPlaceError
 from launch.planning.needs import Needs
 from launch.words import size
 
@@ -133,6 +134,9 @@ class Placement:
         Args:
             name: the worker's name; if it had a seat, it gives the seat up.
             nodes: the nodes that are alive now; None: the same as before.
+
+        Raises:
+            NoPlaceError: learners have GPUs, and there is none for this one on these nodes.
         """
         if nodes is not None:
             self._nodes = list(nodes)
@@ -175,6 +179,8 @@ class Placement:
                 self._free_gpus(node),
             ),
         )
+        if self._free_gpus(best) + 1e-9 < self._gpus_each:
+            raise NoPlaceError("no node of the cluster has a free GPU for the learner")
         return Seat(best.id, min(1.0, max(0.0, math.floor(self._free_cpus(best)))), self._gpus_each)
 
     def _seat_actor(self) -> Seat:

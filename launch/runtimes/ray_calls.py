@@ -31,6 +31,7 @@ LONGEST_PAUSE_S = 1.0
 """Seconds between two attempts, at most."""
 
 _FIRST_PAUSE_S = 0.1
+_NODE_DIED = "its node has died"  # in the text of Ray's error, which says so nowhere else
 
 
 def call_remote(make: Callable[[], Any], who: str, retry_s: float) -> Future[Any]:
@@ -76,7 +77,7 @@ def port_error(error: BaseException, who: str) -> BaseException:
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
         return PortAwayError(f"{who} cannot be reached: {_line(error)}")
-    if isinstance(error, ray.exceptions.ActorUnschedulableError):
+    if isinstance(error, ray.exceptions.ActorUnschedulableError) or _NODE_DIED in str(error):
         return NodeLostError(f"{who} has ended with its node")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
         return PortClosedError(f"{who} {_ending(error)}")

@@ -23,6 +23,7 @@ import ray
 
 from actors.heartbeat import CLOSING, COMPILATION, CONSTRUCTION, ENVIRONMENT
 from laser.ports import (
+    NodeLostError,
     ParameterPort,
     PortClosedError,
     PortError,
@@ -46,7 +47,7 @@ from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
 from launch.runtimes.ray_parameters import RayParameters, serve_parameters
 from launch.runtimes.ray_replay import RayReplay, serve_shards
-from launch.runtimes.runtime import ShardPort, StorePort, Worker, WorkerDiedError
+from launch.runtimes.runtime import NotPlacedError, ShardPort, StorePort, Worker, WorkerDiedError
 
 C = TypeVar("C")
 P = ParamSpec("P")
@@ -56,6 +57,8 @@ _START_DEADLINE_S = 120.0
 # A process that answers no call for this long counts as hung: even compilation lets other threads run.
 _ANSWER_DEADLINE_S = 120.0
 _ANSWER_S = 1.0
+# Ray may take so long to notice that a node is lost. Until then it accepts processes there and refuses them at once.
+_PLACING_S = 60.0
 _CHECK_S = 1.0
 # The subject of an order to start or stop ticking, in place of a method's name.
 _TICKING = ""
@@ -204,7 +207,8 @@ class RayWorker(Generic[C]):
         self._reports = reports
         self._options = options
         self._order_numbers = itertools.count()
-        self._start()
+        self._placed_at = time.monotonic()  # for the first time since a process of this worker last ran
+        self._start(options())
 
     @property
     def pid(self) -> int:
@@ -234,6 +238,8 @@ class RayWorker(Generic[C]):
         self._refresh()
         if self._asked.done():
             error = self._asked.exception()
+            if isinstance(error, NodeLostError) and not self._status.started and self._is_being_placed:
+                return NotPlacedError(str(error))
             # A worker out of reach is given up, too. If it is alive after all, its further inserts do no harm.
             return WorkerDiedError(str(error)) if isinstance(error, PortClosedError) else error
         if self._unanswered_s() > _ANSWER_DEADLINE_S:
@@ -269,10 +275,17 @@ class RayWorker(Generic[C]):
             self._refresh()
 
     def replace(self) -> None:
-        """Kill the process, and start another with the next incarnation."""
+        """Kill the process, and start another with the next incarnation.
+
+        Raises:
+            NoPlaceError: there is no place for another one; nothing has changed.
+        """
+        options = self._options()
+        if self._status.started:
+            self._placed_at = time.monotonic()
         self.kill()
         self.incarnation += 1
-        self._start()
+        self._start(options)
 
     def kill(self) -> None:
         """End the process at once."""
@@ -282,13 +295,17 @@ class RayWorker(Generic[C]):
         """Ask the component to close, and return Ray's reference to the result."""
         return self._handle.close.remote()
 
-    def _start(self) -> None:
+    def _start(self, options: dict[str, Any]) -> None:
         # Calls, start, stop, the status and the closing each need a thread besides the component's own.
-        settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **self._options()}
+        settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **options}
         make = cast(Any, ray.remote)(**settings)(_HOSTS.get(self.name.partition("/")[0], _WorkerHost))
         self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
         self._status = Status()
         self._ask()
+
+    @property
+    def _is_being_placed(self) -> bool:
+        return time.monotonic() - self._placed_at < _PLACING_S
 
     def _order(self, what: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Future[None]:
         number = next(self._order_numbers)

@@ -22,6 +22,10 @@ class WorkerDiedError(PortClosedError):
     """A worker's process ended by itself; a new process can take its place."""
 
 
+class NotPlacedError(WorkerDiedError):
+    """A worker's process has not started, since the node that it was placed on is lost: place it again."""
+
+
 class Worker(Protocol[C_co]):
     """A hosted actor, learner or evaluator (see `launch.runtimes.host.Host`). May be called from any thread.
 

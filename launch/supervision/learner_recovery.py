@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 
-from laser.ports import PortError, PortTimeoutError, Report, wait
+from laser.ports import NoPlaceError, PortError, PortTimeoutError, Report, wait
 from launch.recording.recorder import Recorder
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
@@ -18,8 +18,11 @@ from learner.learner import Learner
 
 START_DEADLINE_S = 600.0
 """Seconds for a worker to compile, or to make its environments."""
+PLACE_DEADLINE_S = 600.0
+"""Seconds for a node to join that has a place for the learner."""
 _CALL_DEADLINE_S = 60.0
 _LOOK_INTERVAL_S = 0.1
+_PLACE_INTERVAL_S = 1.0
 # Versions beyond those that are still on their way when the learner dies, where the store does not say its newest.
 _UNKNOWN_VERSIONS = 10_000
 
@@ -29,7 +32,7 @@ class LearnerRecovery:
 
     The new learner continues from the newest checkpoint, or from the initial weights if there is none yet. The replay
     stays as it is, and so do the actors, which act with the newest parameters until there are newer ones. Versions are
-    numbered above all that were published.
+    numbered above all that were published. Where learners have GPUs and none is left, the new one waits for a node.
 
     Args:
         topology: the member's components.
@@ -50,24 +53,45 @@ class LearnerRecovery:
         self._state: SavedMember | None = None
         self._taking_over: Future[str] | None = None
         self._begun_at = 0.0
+        self._waits_since: float | None = None  # for a place
+        self._looked_at = 0.0
         self._first_version, self._first_updates = -1, 0  # of the present learner, if it has taken over
         self._lost: defaultdict[str, float] = defaultdict(float)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a new learner is getting ready."""
-        return self._taking_over is not None
+        """Whether a new learner is getting ready, or waits for a place."""
+        return self._taking_over is not None or self.waits_for_place
 
-    def begin(self) -> None:
-        """Start another learner in the place of the dead one."""
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether there is no node yet that has a place for a new learner."""
+        return self._waits_since is not None
+
+    def begin(self, *, is_said: bool = False) -> None:
+        """Start another learner in the place of the dead one, as soon as there is a place for it.
+
+        Args:
+            is_said: whether the user knows of the death.
+        """
         topology = self._topology
-        topology.learner.replace()
+        try:
+            topology.learner.replace()
+        except NoPlaceError as error:
+            if self._waits_since is None:
+                self._waits_since = time.monotonic()
+                minutes = f"{PLACE_DEADLINE_S / 60.0:g} minutes"
+                self._say(f"{topology.learner.name} died; another one waits, {minutes} at most: {error}")
+            return
+        self._waits_since = None
         for shard in topology.shards:
             with suppress(PortError):  # a shard that does not answer serves no samples either
                 shard.end_samples(topology.member.number)
         self._state = self._newest()
         published = self._newest_published()
-        self._say(self._count_lost(published))
+        line = self._count_lost(published)
+        if not is_said:
+            self._say(line)
         # One version may still be on its way. On-policy actors expect a version of every batch, also of those that the
         # dead learner had loaded.
         self._first_version = max(self._known, published) + topology.config.learner.num_prefetch + 4
@@ -79,13 +103,22 @@ class LearnerRecovery:
         self._taking_over = topology.learner.call(Learner.take_over, self._first_version, state)
         self._begun_at = time.monotonic()
 
+    def begin_elsewhere(self) -> None:
+        """Begin anew: the node of the new learner was lost before it started there."""
+        if time.monotonic() - self._begun_at >= _PLACE_INTERVAL_S:
+            self._taking_over = None
+            self.begin(is_said=True)
+
     def look(self) -> bool:
         """Return whether the new learner is ready now; it does not tick yet.
 
         Raises:
-            PortError: it died, too, or did not get ready in time.
+            PortError: it died, too, did not get ready in time, or found no place in time.
             Exception: the error of the new learner.
         """
+        if self._waits_since is not None:
+            self._look_for_place(self._waits_since)
+            return False
         if self._taking_over is None:
             return False
         if not self._taking_over.done():
@@ -101,9 +134,26 @@ class LearnerRecovery:
         return True
 
     def finish(self) -> None:
-        """Wait until the new learner is ready, if one is getting ready; raise the errors of `look`."""
+        """Wait until the new learner is ready, if one is getting ready; raise the errors of `look`.
+
+        Raises:
+            NoPlaceError: there is no place for it yet, and whoever calls this could wait for very long.
+        """
         while self.is_under_way and not self.look():
+            if self.waits_for_place:
+                raise NoPlaceError(f"{self._topology.learner.name} has ended, and there is no place for another one")
             time.sleep(_LOOK_INTERVAL_S)
+
+    def _look_for_place(self, since: float) -> None:
+        now = time.monotonic()
+        if now - since > PLACE_DEADLINE_S:
+            raise NoPlaceError(
+                f"{self._topology.learner.name} has ended, and no place for another one came within "
+                f"{PLACE_DEADLINE_S:g} s"
+            )
+        if now - self._looked_at >= _PLACE_INTERVAL_S:
+            self._looked_at = now
+            self.begin()
 
     @property
     def _known(self) -> int:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
-from laser.ports import PortAwayError, PortClosedError, Report
+from laser.ports import NoPlaceError, PortAwayError, PortClosedError, Report
 from launch.recording.recorder import Recorder
 from launch.records.replay_segments import SavedShards
 from launch.runtimes.hangs import hung_error, hung_in
-from launch.runtimes.runtime import Worker, WorkerDiedError
+from launch.runtimes.runtime import NotPlacedError, Worker, WorkerDiedError
 from launch.supervision.budgets import Budgets
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.learner_recovery import START_DEADLINE_S, LearnerRecovery
@@ -80,6 +80,9 @@ class Parts:
             failure = worker.failure()
             if failure is None:
                 continue
+            if isinstance(failure, NotPlacedError) and worker is not topology.learner:
+                self._start_another(worker)  # no new death; it goes elsewhere once Ray knows that the node is lost
+                continue
             has_died = isinstance(failure, WorkerDiedError)
             has_lost_shard = isinstance(failure, PortClosedError) and config.outlasts_deaths
             if has_died and worker is topology.learner:
@@ -104,6 +107,11 @@ class Parts:
         learner = self._topology.learner
         failure = learner.failure()
         if not isinstance(failure, WorkerDiedError):
+            return
+        if self.recovery.waits_for_place:
+            return
+        if isinstance(failure, NotPlacedError):
+            self.recovery.begin_elsewhere()
             return
         if self._topology.config.takes_turns or not self._budgets.may_die(learner.name):
             raise failure
@@ -135,13 +143,16 @@ class Parts:
     def replace(self, worker: Worker[Any], why: str) -> None:
         """Replace an actor or the evaluator."""
         self._end_account(worker, "moved" if why == "moved" else "died")
+        self._start_another(worker)
+        self._recorder.start_over(worker.name)
+        self._count_restart(why)
+
+    def _start_another(self, worker: Worker[Any]) -> None:
         worker.replace()
         if worker in self._topology.actors:
             self._topology.statistics.give(worker)
         if worker in self._topology.actors and self._may_act():  # an evaluator does not tick, it is only called
             worker.start()
-        self._recorder.start_over(worker.name)
-        self._count_restart(why)
 
     def outlast(self, action: Callable[[], T], let_learn: Callable[[], None]) -> T:
         """Return the result of an action; if a part dies meanwhile, repeat it once another one is there.
@@ -192,7 +203,7 @@ def explains(members: Iterable[Parts], error: Exception) -> bool:
     """
     if isinstance(error, PortAwayError):
         return True
-    if not isinstance(error, PortClosedError) or isinstance(error, WorkerDiedError):
+    if not isinstance(error, PortClosedError) or isinstance(error, WorkerDiedError | NoPlaceError):
         return False
     members, noticed_by = list(members), time.monotonic() + _NOTICE_S
     while not any(each.has_lost_learner for each in members):

@@ -1,9 +1,10 @@
 """Ray nodes on one machine until standard input ends. Prints the head's address.
 
-Usage: nodes.py CPUS [CPUS ...], for the head and each further node
+Usage: nodes.py CPUS[:GPUS] [CPUS[:GPUS] ...], for the head and each further node. Ray is told of the GPUs and does not
+look whether they are there.
 
-A line "add PATH [CPUS]" adds a node whose programs find the packages in PATH first, and prints its id; "remove" takes
-it away, and after it the one before.
+A line "add PATH [CPUS[:GPUS]]" adds a node whose programs find the packages in PATH first, and prints its id; "remove"
+takes it away, and after it the one before.
 """
 
 from __future__ import annotations
@@ -17,15 +18,21 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 from ray.cluster_utils import Cluster
 
-head, *others = map(int, sys.argv[1:])
-cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": head, "include_dashboard": False})
+
+def resources(text: str) -> dict[str, int]:
+    cpus, _, gpus = text.partition(":")
+    return {"num_cpus": int(cpus), "num_gpus": int(gpus or 0)}
+
+
+head, *others = map(resources, sys.argv[1:])
+cluster = Cluster(initialize_head=True, head_node_args={**head, "include_dashboard": False})
 try:
-    added = [cluster.add_node(num_cpus=cpus) for cpus in others]
+    added = [cluster.add_node(**each) for each in others]
     print(cluster.address, flush=True)
     for line in sys.stdin:
         if line.startswith("add"):
             _, path, *cpus = line.split()
-            added.append(cluster.add_node(num_cpus=int(cpus[0]) if cpus else 1, env_vars={"PYTHONPATH": path}))
+            added.append(cluster.add_node(**resources(cpus[0] if cpus else "1"), env_vars={"PYTHONPATH": path}))
             print(added[-1].node_id, flush=True)
         else:
             cluster.remove_node(added.pop())

@@ -282,14 +282,16 @@ def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
 @pytest.mark.parametrize(
     ("cpus", "lost"),
     [
-        pytest.param((0, 1, 1, 1), {"learner_died": 1}, id="learner"),  # the actors, and so the shards, are elsewhere
+        pytest.param((0, 2, "1:1"), {"learner_died": 1}, id="learner with a GPU"),  # actors and shards are elsewhere
         pytest.param((0, 3), {"learner_died": 1, "shard_died": 2, "died": 2}, id="learner, actors and all shards"),
     ],
 )
 def test_a_run_outlasts_the_loss_of_its_learners_node(tmp_path, cpus, lost):
-    """The first node has the main process and the parameter store alone."""
+    """The first node has the main process and the parameter store alone. A learner that had a GPU waits for one."""
+    has_gpu = "1:1" in cpus
     nodes = Nodes(*cpus)
     command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--ray-address", nodes.address]
+    command += ["--network.hidden-sizes", "(256,256)"] if has_gpu else []  # smaller ones do not ask for a GPU
     command += ["--num-actors", "2", "--replay.num-shards", "2", "--learner.checkpoint-interval-s", "2"]
     command += ["--steps", "10000000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
     said, checkpoints = tmp_path / "said.txt", tmp_path / "run" / "checkpoints"
@@ -299,6 +301,9 @@ def test_a_run_outlasts_the_loss_of_its_learners_node(tmp_path, cpus, lost):
             _wait_for(said, "first 100 updates: ", process)
             _wait_until(lambda: len(list_checkpoints(checkpoints)) > 1, process)
             nodes.kill_that_of("_LearnerHost")
+            if has_gpu:
+                _wait_for(said, "another one waits, 10 minutes at most: no node of the cluster has a free GPU", process)
+                nodes.tell(f"add {ROOT} 1:1")
             _wait_for(said, "learner died: another one continues from ", process)
             saved = list_checkpoints(checkpoints)[-1]
             _wait_until(lambda: list_checkpoints(checkpoints)[-1] != saved, process)

@@ -6,9 +6,10 @@ It starts a head and a worker with `ray start`, exactly as on two servers; train
 and then the shard of the second node, and checks that every unroll is accounted for. With `--cut` it pulls the cable
 instead, for so many seconds, and says how long the learner stood still; where the cluster has given the second node up
 meanwhile, the node is started again, and must get actors. With `--far` the first node has no CPUs, so that the second
-one has the learner, all actors and all shards when it is lost, and they begin again on the first. It ends the processes
-it started, by id, and deletes its namespaces, by name. With `--kill-head` it kills the head instead, waits until nothing of the cluster is left, starts
-both nodes again, and says when the run went on by itself. Exit code 77: this machine does not permit it.
+one has the learner, all actors and all shards when it is lost, and they begin again on the first. It ends the
+processes it started, by id, and deletes its namespaces, by name. With `--kill-head` it kills the head instead, waits
+until nothing of the cluster is left, starts both nodes again, and says when the run went on by itself. Exit code 77:
+this machine does not permit it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from laser.ports import NoPlaceError
 from launch.planning.needs import Needs
 from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
 from launch.words import MB
@@ -62,6 +63,14 @@ def test_shards_are_where_actors_fill_them_about_evenly(cpus, num_learners, num_
     assert min(filled) > 0, "a shard that no actor is near stays empty"
     assert max(filled) / min(filled) < 2.5
     assert not placement.expected("evaluator")
+
+
+def test_a_learner_that_had_a_gpu_goes_to_no_node_without_one():
+    placement = Placement([OURS, CARDS], Needs(1))
+    assert placement.worker("learner").node == "c"
+    with pytest.raises(NoPlaceError, match="no node of the cluster has a free GPU"):
+        placement.worker("learner", [OURS, OTHER])
+    assert placement.worker("learner", [OURS, Node("d", "10.0.0.4", 1, num_gpus=1)]) == Seat("d", 1.0, 1.0)
 
 
 def test_a_shard_may_start_anew_where_all_that_its_node_held_has_room():

@@ -10,14 +10,14 @@ from functools import partial
 
 import pytest
 
-from laser.ports import PortClosedError, wait
+from laser.ports import NoPlaceError, PortClosedError, wait
 from launch.planning.member_plan import plan_member
 from launch.presets import change, load_preset
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.runtimes.local_runtime import LocalRuntime
-from launch.runtimes.runtime import WorkerDiedError
-from launch.supervision import parts
+from launch.runtimes.runtime import NotPlacedError, WorkerDiedError
+from launch.supervision import learner_recovery, parts
 from launch.supervision.checkpointing import read_newest, save_member
 from launch.supervision.free import FreeSchedule
 from launch.supervision.member_supervisor import MemberSupervisor
@@ -204,6 +204,68 @@ def test_without_a_checkpoint_it_starts_from_the_initial_weights_and_says_so(mem
         "learner died: there is no checkpoint yet, another one starts from the initial weights; "
         f"{dead.num_updates} updates are lost"
     ]
+
+
+def without_a_place(member, monkeypatch):
+    """Kill the learner, and refuse a place to another one until the returned event is set."""
+    has_place, worker = threading.Event(), member.topology.learner
+    monkeypatch.setattr(learner_recovery, "_PLACE_INTERVAL_S", 0.01)
+    replace = worker.replace
+
+    def place():
+        if not has_place.is_set():
+            raise NoPlaceError("no node of the cluster has a free GPU for the learner")
+        replace()
+
+    monkeypatch.setattr(worker, "replace", place)
+    member.kill(monkeypatch)
+    member.until(lambda: member.supervisor.is_recovering, member.check)
+    return has_place
+
+
+def test_a_learner_waits_for_a_place_and_continues_then(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(20)
+    member.save()
+    has_place = without_a_place(member, monkeypatch)
+    for _ in range(20):
+        member.check()
+        time.sleep(0.01)
+    why = "no node of the cluster has a free GPU for the learner"
+    assert member.said == [f"learner died; another one waits, 10 minutes at most: {why}"]
+    assert member.supervisor.is_recovering
+    has_place.set()
+    member.until(lambda: not member.supervisor.is_recovering, member.check)
+    member.learn(20)
+    assert len(member.said) == 2
+    assert member.said[1].startswith("learner died: another one continues from ")
+    assert member.counters["restarts/learner_died"] == 1, "each look counted as a death"
+
+
+def test_a_stop_does_not_wait_for_a_place_and_without_one_in_time_the_run_ends(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(5)
+    without_a_place(member, monkeypatch)
+    with pytest.raises(NoPlaceError, match="there is no place for another one"):
+        member.supervisor.despite_deaths(lambda: None)
+    monkeypatch.setattr(learner_recovery, "PLACE_DEADLINE_S", 0.0)
+    with pytest.raises(NoPlaceError, match="no place for another one came within 0 s"):
+        FreeSchedule([member.supervisor], lambda: False, lambda *_: None).run()
+
+
+def test_a_learner_whose_new_node_is_lost_before_it_starts_is_placed_anew_without_another_death(member, monkeypatch):
+    monkeypatch.setattr(learner_recovery, "_PLACE_INTERVAL_S", 0.0)
+    member.supervisor.start()
+    member.learn(20)
+    member.save()
+    member.kill(monkeypatch)
+    worker, lost = member.topology.learner, NotPlacedError("learner has ended with its node")
+    failure = worker.failure
+    monkeypatch.setattr(worker, "failure", lambda: lost if worker.incarnation == 1 else failure())
+    member.until(lambda: worker.incarnation == 2 and not member.supervisor.is_recovering, member.check)
+    member.learn(20)
+    assert member.counters["restarts/learner_died"] == 1
+    assert len(member.said) == 1
 
 
 def test_a_learner_that_dies_at_once_uses_the_budget_up(member, monkeypatch):
