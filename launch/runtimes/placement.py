@@ -95,7 +95,7 @@ class Placement:
             best = max(by_room, key=lambda node: (actors[node.id] / (shards[node.id] + 1), -shards[node.id]))
             shards[best.id] += 1
             chosen.append(best)
-        held = {node: sum(part.num_bytes for part in parts) for node, parts in self.parts(shards).items()}
+        held = {id: sum(part.num_bytes for part in parts) for id, parts in self.parts(shards).items()}
 
         def has_room(node: Node, lost: Node) -> bool:
             return node is not lost and held[node.id] + held[lost.id] <= node.num_bytes

@@ -77,7 +77,8 @@ def port_error(error: BaseException, who: str) -> BaseException:
         return error.cause if isinstance(error.cause, BaseException) else PortError(_line(error))
     if isinstance(error, ray.exceptions.ActorUnavailableError):
         return PortAwayError(f"{who} cannot be reached: {_line(error)}")
-    if isinstance(error, ray.exceptions.ActorUnschedulableError) or _NODE_DIED in str(error):
+    died_with_node = isinstance(error, ray.exceptions.RayActorError) and _NODE_DIED in str(error)
+    if died_with_node or isinstance(error, ray.exceptions.ActorUnschedulableError):
         return NodeLostError(f"{who} has ended with its node")
     if isinstance(error, ray.exceptions.RayActorError | ray.exceptions.OwnerDiedError):
         return PortClosedError(f"{who} {_ending(error)}")

@@ -60,12 +60,12 @@ class LearnerRecovery:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a new learner is getting ready, or waits for a place."""
+        """Whether another learner is to come: it is getting ready, or waits for a place."""
         return self._taking_over is not None or self.waits_for_place
 
     @property
     def waits_for_place(self) -> bool:
-        """Whether there is no node yet that has a place for a new learner."""
+        """Whether a new learner waits for a node that has a place for it."""
         return self._waits_since is not None
 
     def begin(self, *, is_said: bool = False) -> None:

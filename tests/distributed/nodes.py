@@ -1,7 +1,7 @@
 """Ray nodes on one machine until standard input ends. Prints the head's address.
 
-Usage: nodes.py CPUS[:GPUS] [CPUS[:GPUS] ...], for the head and each further node. Ray is told of the GPUs and does not
-look whether they are there.
+Usage: nodes.py CPUS[:GPUS] [CPUS[:GPUS] ...], for the head and each further node. GPUs need not exist, since Ray
+believes what it is told.
 
 A line "add PATH [CPUS[:GPUS]]" adds a node whose programs find the packages in PATH first, and prints its id; "remove"
 takes it away, and after it the one before.

@@ -20,7 +20,7 @@ import pytest
 from hosted import Ticker, WithModules, make_small_shard
 from replay_helpers import Stream, join, make_spec
 
-from laser.ports import Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
+from laser.ports import NodeLostError, Parameters, PortClosedError, PortError, PortTimeoutError, SampleRequest, wait
 from launch.errors import LaunchError
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
@@ -224,6 +224,20 @@ def test_a_hung_process_is_silent(runtime):
         os.kill(pid, signal.SIGCONT)
     until(lambda: worker.failure() is None and worker.silent_s("environment") < 1.0)
     worker.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("The actor died because its node has died. Node Id: f0", NodeLostError),
+        ("The actor died unexpectedly before finishing this task.", PortClosedError),
+    ],
+)
+def test_a_death_with_the_node_is_told_from_one_of_the_process_alone(text, kind):
+    from launch.runtimes import ray_calls  # imports Ray with its settings
+
+    error = ray_calls.ray.exceptions.RayActorError("0" * 32, text)
+    assert type(ray_calls.port_error(error, "learner")) is kind
 
 
 def test_an_error_that_cannot_be_pickled_still_says_what_it_was(runtime):
