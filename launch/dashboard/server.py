@@ -17,7 +17,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, dcc, html
 from flask import Response, request
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from launch.dashboard import downloads
+from launch.dashboard import downloads, scripts
 from launch.dashboard.address import parse_address
 from launch.dashboard.guard import Guard, is_loopback, new_token
 from launch.dashboard.library import Library
@@ -85,6 +85,7 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
         add_log_handler=False,
     )
     app.index_string = app.index_string.replace("<html>", '<html lang="en">')
+    scripts.install(app)
     app.layout = _shell(library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "theme"),

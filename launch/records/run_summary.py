@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 if TYPE_CHECKING:
     from launch.records.metrics_db import Tick
 
@@ -187,13 +189,13 @@ def read_content(metrics_path: Path) -> tuple[dict[str, Any], float, bool]:
     try:
         with summary_path(metrics_path).open("rb") as file:
             written_ns = os.fstat(file.fileno()).st_mtime_ns
-            content = json.loads(file.read(_MOST_BYTES))
+            content = orjson.loads(file.read(_MOST_BYTES))
         newest_ns = max(path.stat().st_mtime_ns for path in _files(metrics_path))
         if not isinstance(content, dict) or content.get("schema_version") != SCHEMA_VERSION:
             return {}, 0.0, False
         is_current = newest_ns <= written_ns and content.get("sizes") == _sizes(metrics_path)
         return content, written_ns / 1e9, is_current
-    except (OSError, ValueError, RecursionError):  # missing, half copied, not JSON
+    except (OSError, ValueError):  # missing, half copied, not JSON; JSON has no infinite numbers
         return {}, 0.0, False
 
 

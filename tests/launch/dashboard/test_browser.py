@@ -65,6 +65,29 @@ def key(root: Path, name: str) -> str:
     return next(entry.key for entry in find_entries(root).values() if entry.name == name)
 
 
+def test_a_slow_library_of_plots_is_loaded_once(chromium, root) -> None:
+    with open_server(root, DashboardOptions(port=0)) as (server, address):
+        quick = server.app
+
+        def slow(environ: dict[str, Any], start_response: Any) -> Any:
+            if "plotly.min.js" in environ["PATH_INFO"]:
+                time.sleep(4.0)
+            return quick(environ, start_response)
+
+        server.app = slow
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            chromium.get(address)
+            wait("a comparison", lambda: len(traces(chromium, COMPARED)) > 0)
+            scripts = "return document.querySelectorAll('script[src*=\"plotly.min.js\"]').length"
+            assert chromium.execute_script(scripts) == 1
+            chromium.get("about:blank")
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
     browser.get(f"{address}?opened=sweep")
     wait("six rows", lambda: len(names_in_table(browser)) == 6)

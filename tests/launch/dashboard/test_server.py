@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -19,6 +20,7 @@ from launch.dashboard.library import Library
 from launch.dashboard.live import LiveView
 from launch.dashboard.notes import FILE_NAME
 from launch.dashboard.options import DashboardOptions
+from launch.dashboard.scripts import HINT
 from launch.dashboard.server import make_app, open_server, serve
 from launch.errors import CannotCreateError, NothingToResumeError
 from launch.records.lineage import Decision, Lineage
@@ -277,6 +279,18 @@ def test_the_page_asks_nobody_else_for_anything(app) -> None:
     page = get(app, "/").text
     assert "http://" not in page
     assert "https://" not in page
+
+
+def test_large_scripts_carry_a_hint_to_compile_them_and_plotly_comes_first(app) -> None:
+    addresses = re.findall(r'<script[^>]* src="([^"]+)"', get(app, "/").text)
+    grid = next(address for address in addresses if "dash_ag_grid" in address)
+    assert "plotly.min.js" in addresses[0]
+    for address in (addresses[0], grid):
+        response = get(app, address)
+        assert response.data.startswith(HINT)
+        assert response.content_length == len(response.data)
+    other = next(address for address in addresses if "dash_renderer" in address)
+    assert not get(app, other).data.startswith(HINT)
 
 
 def test_a_run_that_appears_is_listed(app, root, shared_runs) -> None:
