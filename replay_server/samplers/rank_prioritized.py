@@ -34,23 +34,19 @@ class RankPrioritized(Prioritized):
         self._is_new = np.full(self._tree.capacity, False)
         self._num_written = 0
 
-    def inserted(self, pages: np.ndarray) -> None:
-        """See `Sampler.inserted`."""
-        super().inserted(pages)
-        self._is_new[self._items(pages)] = True
-
     def written(self, pages: np.ndarray, rows: np.ndarray, width: int) -> None:
         """See `Sampler.written`."""
         super().written(pages, rows, width)
-        if self.view == "steps":
-            items = ((pages * self._per_page + rows)[:, None] + np.arange(width)).reshape(-1)
-        else:
-            items = pages
+        items = self._written_items(pages, rows, width)
         self._is_new[items] = False
         self._num_written += len(items)
-        num_stored = self.index.num_steps if self.view == "steps" else len(self.index.live_pages)
-        if self._num_written >= num_stored:
+        if self._num_written >= self._num_stored:
             self.sort()
+
+    def _new_items(self, pages: np.ndarray) -> np.ndarray:
+        items = super()._new_items(pages)
+        self._is_new[items] = True
+        return items
 
     def _new_weight(self) -> float:
         return 1.0  # the weight of rank 1, even if no item has it
@@ -59,9 +55,7 @@ class RankPrioritized(Prioritized):
         """Sort all items and recompute their ranks."""
         self._num_written = 0
         items = np.flatnonzero((self._tree.leaves > 0.0) & ~self._is_new)
-        column = self.columns.arrays[self.column]
-        priorities = column.reshape(-1) if self.view == "steps" else column[:, 0]
-        priorities = np.abs(priorities[items].astype(np.float64))
+        priorities = self._priorities(items)
         self._sorted = np.sort(priorities)
         self._tree.write(items, self._weights_of(priorities))
 

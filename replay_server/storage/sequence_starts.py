@@ -10,6 +10,41 @@ from replay_server.storage.log_parts import LogParts, Part
 _MOST_AT_ONCE = 1 << 20
 
 
+class PagesBefore:
+    """Knows the page before each page, also once that page is free and the index has forgotten it.
+
+    Args:
+        previous_page: int32 [num_pages], of the `EpisodeIndex`.
+    """
+
+    def __init__(self, previous_page: np.ndarray):
+        self._previous_page = previous_page
+        self._known = previous_page.copy()
+
+    def learn(self, pages: np.ndarray) -> np.ndarray:
+        """Take note of pages that were inserted just now; return those before them, int32 [M]."""
+        before = self._known[pages] = self._previous_page[pages]
+        return np.unique(before[before >= 0])
+
+    def reaching(self, pages: np.ndarray) -> np.ndarray:
+        """Return these pages and those before them, whose sequences reach into them, int32 [M].
+
+        Args:
+            pages: int32 [N], inserted just now, or with rows that were forgotten just now.
+        """
+        before = np.concatenate([self._known[pages], self.learn(pages)])
+        return np.unique(np.concatenate([pages, before[before >= 0]]))
+
+    def look_again(self) -> None:
+        """Take the pages before from the index, which was restored."""
+        self._known[:] = self._previous_page
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes held."""
+        return self._known.nbytes
+
+
 class SequenceStarts:
     """Counts the starts of whole sequences, and draws from them uniformly. Not thread-safe.
 
@@ -42,13 +77,11 @@ class SequenceStarts:
         self.total = 0
         self._episode_of_row = episode_of_row
         self._next_page = next_page
-        self._previous_page = previous_page
+        self._before = PagesBefore(previous_page)
         self._num_segments = num_segments
         self._live_pages = live_pages
         self._parts = parts
         self._num_of_page = np.zeros(len(next_page), np.int32)
-        # The page before each one at its last update: a page that became free has lost its neighbours.
-        self._known_previous = np.full(len(next_page), -1, np.int32)
 
     def allowed(self, pages: np.ndarray) -> np.ndarray:
         """Return bool [N, T]: whether a sequence may begin at each row of these pages."""
@@ -63,9 +96,7 @@ class SequenceStarts:
 
         The pages before them are counted, too, since their sequences reach into these.
         """
-        before = np.concatenate([self._known_previous[pages], self._previous_page[pages]])
-        self._known_previous[pages] = self._previous_page[pages]
-        changed = np.unique(np.concatenate([pages, before[before >= 0]]))
+        changed = self._before.reaching(pages)
         counts = self.allowed(changed).sum(1, dtype=np.int32)
         changes = counts - self._num_of_page[changed]
         self.total += int(changes.sum())
@@ -79,7 +110,7 @@ class SequenceStarts:
         self.total = 0
         if self._parts is not None:
             self._parts.log.num_starts = self._parts.own.num_starts = 0
-        self._known_previous[:] = -1
+        self._before.look_again()
         self.update(self._live_pages.items.copy())
 
     def draw(self, num_items: int, rng: np.random.Generator, part: Part | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -121,4 +152,4 @@ class SequenceStarts:
     @property
     def num_bytes(self) -> int:
         """Bytes held."""
-        return self._num_of_page.nbytes + self._known_previous.nbytes
+        return self._num_of_page.nbytes + self._before.num_bytes

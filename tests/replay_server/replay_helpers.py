@@ -142,3 +142,14 @@ def saved(value):
         assert all(isinstance(key, str) for key in value)
         return {key: saved(item) for key, item in value.items()}
     return json.loads(json.dumps(value))
+
+
+def stored_items(index, view):
+    """Return the (page, generation, row) of all items of a view; the row is 0 for unrolls, the first for sequences."""
+    return {
+        (page, int(index.pages.generation[page]), row)
+        for page in index.live_pages.items.tolist()
+        for row in range(index.unroll_length)
+        if (row == 0 if view == "unrolls" else index.episode_of_row[page, row] >= 0)
+        and (view != "sequences" or row == 0 or index.num_segments[index.next_page[page]] > 0 <= index.next_page[page])
+    }
