@@ -79,12 +79,12 @@ class ColumnWriter:
         copied, self._copying = self._copying, None
         if copied is None:
             return
-        writes = copied.writes(self._member)
-        if self._waiting and not _go_together(self._waiting[-1], writes):
-            self._flush()
-        self._waiting.append(writes)
-        if len(self._waiting) >= self._batches_per_write:
-            self._flush()
+        for writes in copied.writes(self._member):
+            if self._waiting and not _go_together(self._waiting[-1], writes):
+                self._flush()
+            self._waiting.append(writes)
+            if len(self._waiting) >= self._batches_per_write:
+                self._flush()
 
     def write(self, writes: ColumnWrites) -> None:
         """Send these writes, after the values that wait for a joint write."""
@@ -143,16 +143,26 @@ class _CopiedBatch:
     keys: np.ndarray
     options: WriteOptions
 
-    def writes(self, member: int) -> ColumnWrites:
+    def writes(self, member: int) -> list[ColumnWrites]:
         arrays = self.copy.result()
         values = dict(zip(self.names, arrays, strict=False))
         final = dict(zip(self.final_names, arrays[len(self.names) :], strict=True))
-        keys = self.keys
-        if keys.ndim == 2:  # episode streams: the rows of one piece may lie on several pages
-            num_rows = arrays[0].shape[1]
-            keys = keys[:, :num_rows].reshape(-1)
-            values = {name: value.reshape(-1, 1) for name, value in values.items()}
-        return ColumnWrites(member, keys, values, final, self.options.far_bounds, self.options.sweep)
+        bounds, sweep = self.options.far_bounds, self.options.sweep
+        if self.keys.ndim == 1:
+            return [ColumnWrites(member, self.keys, values, final, bounds, sweep)]
+        # Rows of streams and sequences lie on several pages: each has a write of its own. A column that has numbers of
+        # the first row alone has other rows to write than the rest.
+        widths = sorted({value.shape[1] for value in values.values()})
+        parts = [
+            ColumnWrites(
+                member,
+                self.keys[:, :width].reshape(-1),
+                {name: value.reshape(-1, 1) for name, value in values.items() if value.shape[1] == width},
+            )
+            for width in widths
+        ]
+        parts[-1] = dataclasses.replace(parts[-1], final_values=final, far_bounds=bounds, sweep=sweep)
+        return parts
 
 
 def _go_together(one: ColumnWrites, other: ColumnWrites) -> bool:

@@ -111,7 +111,9 @@ class Prioritized(Sampler):
     def _draw_uniformly(self, num_items: int, rng: np.random.Generator) -> np.ndarray:
         if self.view == "unrolls":
             return self.index.live_pages.draw(num_items, rng)
-        pages, rows = draw_steps(self.index, num_items, rng) if self._starts is None else self._starts.draw(num_items, rng)
+        pages, rows = (
+            draw_steps(self.index, num_items, rng) if self._starts is None else self._starts.draw(num_items, rng)
+        )
         items: np.ndarray = pages.astype(np.int64) * self._per_page + rows
         return items
 
@@ -162,5 +164,3 @@ class Prioritized(Sampler):
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """See `Sampler.load_state_dict`."""
         self._tree.write(np.arange(self._tree.capacity), state["weights"])
-        if self._pages_before is not None:
-            self._pages_before.look_again()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,7 @@ from launch.planning.plan import make_plan
 from launch.presets import load_preset
 from launch.settings.json_form import config_from_json, config_to_json
 from launch.train import train
+from learner.feedback.column_writer import ColumnWriter
 from learner.learner import Learner
 
 AT_STEPS = {"replay.sequence-starts": "step"}
@@ -44,6 +46,29 @@ def test_replayed_sequences_begin_at_every_row_and_fresh_ones_stay_unrolls(tmp_p
         assert not batch.first[1:][batch.valid].any(), "an episode begins after a row that holds the last observation"
 
 
+@pytest.mark.parametrize("sampler", ["per", "rank"])
+def test_priorities_of_sequences_belong_to_their_first_rows(tmp_path, monkeypatch, sampler):
+    written, write = [], ColumnWriter._send
+
+    def spy(self, writes):
+        written.append(writes)
+        write(self, writes)
+
+    monkeypatch.setattr(ColumnWriter, "_send", spy)
+    # With ReF-ER each batch writes numbers of all rows as well.
+    values = {**SMALL, **AT_STEPS, "replay.sampler": sampler, "algorithm.refer.enabled": True}
+    config = load_preset("cartpole", {**values, "run-dir": tmp_path / "run", "runtime": "lockstep"})
+    assert train(config).learner_steps > 5
+    assert {tuple(writes.values) for writes in written} > {("priority",)}
+    for writes in written:
+        of_all_rows = len(writes.keys) // (1 if "priority" in writes.values else config.unroll_length)
+        assert of_all_rows == config.algorithm.num_replayed
+    priorities = np.concatenate([writes.values["priority"] for writes in written if "priority" in writes.values])
+    assert len(np.unique(priorities)) > 10
+    rows = [writes.keys["row"] for writes in written if "priority" in writes.values]
+    assert set(np.concatenate(rows).tolist()) == set(range(config.unroll_length))
+
+
 def test_recurrent_sequences_begin_with_zeros(tmp_path, batches):
     """Fresh sequences keep their actors' states; replayed ones may begin where none is stored."""
     values = {**SMALL, **AT_STEPS, **RECURRENT, "learner.replay-core-state": "zero", "runtime": "lockstep"}
@@ -57,11 +82,7 @@ def test_recurrent_sequences_begin_with_zeros(tmp_path, batches):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (
-            {"replay.sampler": "per"},
-            "per draws no sequences that begin at any step; use unroll",
-        ),
-        ({"replay.sampler": "delayed"}, "delayed draws no sequences"),
+        ({"replay.sampler": "delayed"}, "delayed draws no sequences that begin at any step; use unroll"),
         (
             {**RECURRENT, "learner.replay-core-state": "stored"},
             "no recurrent state is stored amid an unroll, where sequences then begin; use unroll",

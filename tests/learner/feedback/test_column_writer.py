@@ -65,6 +65,19 @@ def test_rows_of_streams_go_back_one_by_one():
     assert writes.values["rho"].tolist() == [[0.0], [1.0], [3.0], [4.0]]
 
 
+def test_a_number_of_the_first_row_goes_back_beside_those_of_all_rows():
+    replay = Replay()
+    mix = Mix(None, sample(2, (2, 3)))
+    values = {"rho": torch.tensor([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]), "priority": torch.tensor([[7.0, 8.0]])}
+    ColumnWriter(replay, 0).write_batch(mix, values, {}, WriteOptions({"rho": 4.0}))
+    first, all_rows = replay.writes
+    assert first.keys["row"].tolist() == [0, 3]
+    assert {name: value.tolist() for name, value in first.values.items()} == {"priority": [[7.0], [8.0]]}
+    assert all_rows.keys["row"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert {name: value.ravel().tolist() for name, value in all_rows.values.items()} == {"rho": [0, 1, 2, 3, 4, 5]}
+    assert (first.far_bounds, all_rows.far_bounds) == ({}, {"rho": 4.0})
+
+
 @pytest.mark.parametrize("mix", [Mix(sample(1, (1,)), None), Mix(None, sample(1, (1,)))])
 def test_nothing_is_written_where_nothing_is_known(mix):
     replay = Replay()
