@@ -21,7 +21,7 @@ def install(app: Dash) -> None:
 
     See assets/plotly_early.js for what keeps Dash from loading it once more.
     """
-    address = app.get_relative_path(f"{_PLOTLY}package_data/plotly.min.js")
+    address = app.get_relative_path(f"{_PLOTLY}package_data/plotly.min.js")  # type: ignore[no-untyped-call]
     begin = f'<script async fetchpriority="low" id="plotly-early" src="{address}"></script>'
     app.index_string = app.index_string.replace("{%metas%}", "{%metas%}" + begin)
 

@@ -19,8 +19,8 @@ class Prioritized(Sampler):
     """P(i) = (1 - epsilon) p_i^alpha / sum_j p_j^alpha + epsilon / N, with the member's own column "priority".
 
     The priority of a step is its number in the column, that of an unroll or a sequence the number of its first row.
-    Until the learner has written a priority, an item has the largest weight of all. Drawing and writing an item cost O(log N).
-    `alpha` and `epsilon` are `replay.priority-exponent` and `replay.priority-uniform`.
+    Until the learner has written a priority, an item has the largest weight of all. Drawing and writing an item cost
+    O(log N). `alpha` and `epsilon` are `replay.priority-exponent` and `replay.priority-uniform`.
 
     Source:
         Schaul et al. 2016, section 3.3; Schmitt et al. 2020 (LASER), appendix A.2.
@@ -85,7 +85,7 @@ class Prioritized(Sampler):
 
     def _new_items(self, pages: np.ndarray) -> np.ndarray:
         """Return the items that these pages, inserted just now, have brought."""
-        items = self._items(pages)[self._is_stored(pages).reshape(-1)]
+        items: np.ndarray = self._items(pages)[self._is_stored(pages).reshape(-1)]
         if self._pages_before is None:
             return items
         # Sequences may begin at the later rows of the pages before them since then; those of row 0 are known already.
