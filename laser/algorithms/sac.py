@@ -79,7 +79,8 @@ class Sac(TwinCriticAlgorithm):
         policy:       alpha log pi(b|s) - min_k Q_k(s, b)                                 b ~ pi(.|s)
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
-    with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed. Rewards of
+    with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed; for logs see
+    `policy_loss`. Rewards of
     several steps are summed without the entropy between them. Actions are tanh of a Gaussian; the stored mu is its mean
     and standard deviation, before the tanh.
 
@@ -126,12 +127,19 @@ class Sac(TwinCriticAlgorithm):
         policy = self.policy(networks.actor(states))
         actions, log_probs = squashed_draw(**policy, normal=normal_like(policy["mean"], generator))
         least = climbed(networks.critics, states, actions)
-        loss = (temperature * log_probs - least).mean()
+        loss, cloning = self.policy_loss(batch, actions, least, temperature * log_probs)
         if self.config.learn_temperature:
             wanted = self.config.entropy_per_dimension * self.num_dimensions
             loss = loss - networks.log_temperature * (log_probs.detach().mean() + wanted)
         output = self.output(
-            batch, q_targets, q_values, loss, entropy=-log_probs, q_of_policy=least, std=policy["std"].mean(-1)
+            batch,
+            q_targets,
+            q_values,
+            loss,
+            entropy=-log_probs,
+            q_of_policy=least,
+            std=policy["std"].mean(-1),
+            **cloning,
         )
         output.metrics["temperature"] = temperature
         return output

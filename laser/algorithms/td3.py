@@ -55,7 +55,7 @@ class Td3(TwinCriticAlgorithm):
         policy:    -Q_1(s, m(s))                                    every `policy_delay` updates
 
     with the target networks Q' and m', which move every `target_interval` updates, and in the policy's term the
-    critics' weights held fixed. The stored mu is the mean and the noise's size, before actions are clipped to [-1, 1].
+    critics' weights held fixed; for logs see `policy_loss`. The stored mu is the mean and the noise's size, before actions are clipped to [-1, 1].
 
     Source:
         Fujimoto et al. 2018 (TD3).
@@ -98,6 +98,6 @@ class Td3(TwinCriticAlgorithm):
             return self.output(batch, q_targets, q_values, None)
         actions = networks.actor(states).tanh()
         q_of_policy = climbed(networks.critics, states, actions, first=True)
-        return self.output(
-            batch, q_targets, q_values, -q_of_policy.mean(), q_of_policy=q_of_policy, abs_action=actions.abs().mean(-1)
-        )
+        loss, cloning = self.policy_loss(batch, actions, q_of_policy)
+        size = actions.abs().mean(-1)
+        return self.output(batch, q_targets, q_values, loss, q_of_policy=q_of_policy, abs_action=size, **cloning)

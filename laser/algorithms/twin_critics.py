@@ -12,7 +12,7 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import vjp
 
-from laser.algorithms.base import ActInput, ActOutput, LossOutput, Positive
+from laser.algorithms.base import ActInput, ActOutput, LossOutput, NotNegative, Positive
 from laser.algorithms.step_learning import BootstrapConfig, StepAlgorithm, weighted_mean
 from laser.batch import Batch
 from laser.config import Bounds
@@ -25,6 +25,7 @@ from laser.ops.squashed_gaussian import UNIFORM_STD
 from laser.specs import ArraySpec, EnvironmentSpec
 
 SLOW = "slow"
+_LEAST_SCALE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,12 @@ class TwinCriticConfig(BootstrapConfig):
         float, Bounds(above=0.0, most=1.0), "share of the way that target networks move each time"
     ] = 0.005
     random_start: Annotated[bool, "act at random until the first learner step, after replay.min-steps"] = True
+    clone_cost: Annotated[
+        float,
+        NotNegative,
+        "squared distance of the policy's action from the stored one, per dimension of [-1, 1], as a cost in units of the "
+        "mean |Q|; keeps an agent that learns from a log alone near it",
+    ] = 0.0
 
 
 class Actor(nn.Module):
@@ -189,6 +196,30 @@ class TwinCriticAlgorithm(StepAlgorithm):
             next_values = slow.critics(next_states, next_actions).amin(0) - costs
             q_targets = torch.addcmul(batch.rewards[0], batch.discounts[0], next_values)
         return q_targets, networks.critics(states, batch.actions[0])
+
+    def policy_loss(
+        self, batch: Batch, actions: Tensor, q_of_policy: Tensor, costs: Tensor | float = 0.0
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Compute the policy's loss, which with `clone_cost` c is mean(costs - Q) / mean |Q| + c mean((b - a)^2).
+
+        Args:
+            batch: single steps, with the stored actions a.
+            actions: b, [B, d], drawn from the policy.
+            q_of_policy: Q(s, b), [B].
+            costs: of b beside the values, [B].
+
+        Returns:
+            the scalar, and metrics [B] by name.
+
+        Source:
+            Fujimoto and Gu 2021 (TD3+BC), with c = 1 / alpha; 0.4 there.
+        """
+        loss = (costs - q_of_policy).mean()
+        if not self.config.clone_cost:
+            return loss, {}
+        distances = (actions - batch.actions[0]).square().mean(-1)
+        scale = q_of_policy.detach().abs().mean().clamp(min=_LEAST_SCALE)
+        return loss / scale + self.config.clone_cost * distances.mean(), {"clone_distance": distances}
 
     def output(
         self, batch: Batch, q_targets: Tensor, q_values: Tensor, policy_loss: Tensor | None, **values: Tensor

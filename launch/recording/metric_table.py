@@ -346,6 +346,13 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric("action_gap", "return", "value of the best action less that of another one", "values"),
         Metric("abs_mean_action", "", "mean size of the policy's mean action", "actions"),
         Metric("abs_action", "", "mean size of the policy's action, 1 at its bound", "actions"),
+        Metric(
+            "clone_distance",
+            "",
+            "mean squared distance of the policy's action from the stored one",
+            "actions",
+            only="with `algorithm.clone-cost`",
+        ),
         Metric("std", "", "mean standard deviation of a continuous policy", "actions"),
         Metric("temperature", "", "SAC's weight of the entropy", "temperature"),
         Metric("epsilon", "share", "part of the actions that DQN chooses at random", "epsilon"),

@@ -86,12 +86,20 @@ def literal_sac_step(networks, state, normal):
     return torch.stack(action).unsqueeze(0), log_prob
 
 
-def test_sacs_gradient_is_the_papers():
-    algorithm, networks, slow, batch = build(SacConfig(temperature=0.3))
+def near_the_log(batch, policy, drawn, clone_cost):
+    """Return the policy's loss with TD3+BC's term: over mean |Q(s, b)|, plus the squared distance of b from a."""
+    sizes = [abs(q) for q, _ in drawn]
+    apart = [((b[0] - batch.actions[0, i]) ** 2).sum() / 2 for i, (_, b) in enumerate(drawn)]
+    return policy / (sum(sizes) / NUM) + clone_cost * sum(apart) / NUM if clone_cost else policy
+
+
+@pytest.mark.parametrize("clone_cost", [0.0, 0.4])
+def test_sacs_gradient_is_the_papers(clone_cost):
+    algorithm, networks, slow, batch = build(SacConfig(temperature=0.3, clone_cost=clone_cost))
     output, got = run(algorithm, networks, slow, batch)
     (next_normal, normal), alpha = draws(), networks.log_temperature.exp().item()
     assert alpha != 1.0
-    critics, policy, temperature, entropies = 0.0, 0.0, 0.0, []
+    critics, policy, temperature, entropies, drawn = 0.0, 0.0, 0.0, [], []
     for i in range(NUM):
         with torch.no_grad():
             a, log_prob = literal_sac_step(networks, row(batch, 1, i), next_normal[i])
@@ -105,8 +113,10 @@ def test_sacs_gradient_is_the_papers():
         b, log_prob = literal_sac_step(networks, row(batch, 0, i), normal[i])
         q1, q2 = networks.critics(row(batch, 0, i), b)[:, 0]
         policy = policy + (alpha * log_prob - torch.minimum(q1, q2)) / NUM
+        drawn.append((torch.minimum(q1, q2).item(), b))
         temperature = temperature - networks.log_temperature * (log_prob.item() - 2.0) / NUM
         entropies.append(-log_prob.item())
+    policy = near_the_log(batch, policy, drawn, clone_cost)
     assert_same(
         got,
         gradients_of(critics, networks, "critics")
@@ -127,11 +137,11 @@ def test_a_fixed_temperature_has_no_gradient():
     assert "log_temperature" not in run(*build(SacConfig(learn_temperature=False)))[1]
 
 
-@pytest.mark.parametrize("due", [True, False])
-def test_td3s_gradient_is_the_papers(due):
-    algorithm, networks, slow, batch = build(Td3Config(target_noise=0.6, target_noise_clip=0.5))
+@pytest.mark.parametrize(("due", "clone_cost"), [(True, 0.0), (True, 0.4), (False, 0.4)])
+def test_td3s_gradient_is_the_papers(due, clone_cost):
+    algorithm, networks, slow, batch = build(Td3Config(target_noise=0.6, target_noise_clip=0.5, clone_cost=clone_cost))
     output, got = run(algorithm, networks, slow, batch, {"due": {"actor.": due}})
-    noise, cut, edged, critics, policy = 0.6 * draws()[0], 0, 0, 0.0, 0.0
+    noise, cut, edged, critics, policy, drawn = 0.6 * draws()[0], 0, 0, 0.0, 0.0, []
     for i in range(NUM):
         a = slow.actor(row(batch, 1, i))[0].tanh()
         for k in range(2):
@@ -144,9 +154,11 @@ def test_td3s_gradient_is_the_papers(due):
         critics = critics + batch.importance_weights[i] * 0.5 * ((y - values) ** 2).sum() / NUM
         assert output.per_step["td_error"][0, i].item() == pytest.approx((y - values[0]).item(), rel=1e-9)
         b = networks.actor(row(batch, 0, i)).tanh()
+        drawn.append((networks.critics(row(batch, 0, i), b)[0, 0].item(), b))
         policy = policy - networks.critics(row(batch, 0, i), b)[0, 0] / NUM
     assert cut > 3
     assert edged > 3
+    policy = near_the_log(batch, policy, drawn, clone_cost)
     expected = gradients_of(critics, networks, "critics")
     assert_same(got, expected | gradients_of(policy, networks, "actor") if due else expected)
     assert ("q_of_policy" in output.metrics) == due
