@@ -55,7 +55,8 @@ class Td3(TwinCriticAlgorithm):
         policy:    -Q_1(s, m(s))                                    every `policy_delay` updates
 
     with the target networks Q' and m', which move every `target_interval` updates, and in the policy's term the
-    critics' weights held fixed; for logs see `policy_loss`. The stored mu is the mean and the noise's size, before actions are clipped to [-1, 1].
+    critics' weights held fixed; for logs see `policy_loss`. The stored mu is the mean and the noise's size, before
+    actions are clipped to [-1, 1].
 
     Source:
         Fujimoto et al. 2018 (TD3).

@@ -40,8 +40,8 @@ class TwinCriticConfig(BootstrapConfig):
     clone_cost: Annotated[
         float,
         NotNegative,
-        "squared distance of the policy's action from the stored one, per dimension of [-1, 1], as a cost in units of the "
-        "mean |Q|; keeps an agent that learns from a log alone near it",
+        "squared distance of the policy's action from the stored one, per dimension of [-1, 1], as a cost in units of "
+        "the mean |Q|; keeps an agent that learns from a log alone near it",
     ] = 0.0
 
 
