@@ -150,6 +150,14 @@ class Placement:
             return Seat(self._ours.id)
         return self._seats[name]
 
+    def room(self, nodes: Sequence[Node]) -> int:
+        """Return the number of members that these nodes, alive now, can train at once: by CPUs, and by GPUs if used."""
+        by_cpus = room_for(nodes, self._needs)
+        if not self._gpus_each:
+            return by_cpus
+        learners_each = round(1.0 / self._gpus_each)
+        return min(by_cpus, sum(learners_each * max(0, math.floor(node.num_gpus)) for node in nodes))
+
     def crowded(self, nodes: Sequence[Node]) -> list[str]:
         """Return the actors without a CPU of their own, at most as many as now have a free one on these nodes.
 

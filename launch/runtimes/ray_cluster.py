@@ -25,7 +25,7 @@ from laser.ports import ReplayPort
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.kept_process import kept_as_it_was
-from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems, room_for
+from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
 from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.runtime import ShardPort
 
@@ -67,11 +67,11 @@ class Cluster:
         self._asked: dict[str, tuple[Any, float]] = {}  # answers of nodes that joined, and when they were asked for
 
     def room(self) -> int:
-        """Return the number of members for which the living nodes have CPUs; never waits.
+        """Return the number of members that the living nodes can train at once; never waits.
 
         A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
         """
-        return room_for(self._usable_nodes(), self._needs)
+        return self._placement.room(self._usable_nodes())
 
     def crowded(self) -> list[str]:
         """Return the actors that share a CPU since a node was lost, as many as could have one of their own by now.

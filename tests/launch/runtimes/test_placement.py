@@ -95,6 +95,17 @@ def test_learners_go_to_the_cards_and_share_them_equally(num_learners, num_gpus,
     assert sum(seat.num_gpus for seat in seats) <= num_gpus + 1e-9
 
 
+@pytest.mark.parametrize(("num_learners", "at_once"), [(2, 2), (4, 4), (3, 4)])
+def test_members_have_room_where_their_learners_have_cards(num_learners, at_once):
+    nodes = [Node("a", "1", 16, is_ours=True), Node("c", "3", 16, num_gpus=2)]
+    placement = Placement(nodes, Needs(num_learners, num_learners))
+    assert placement.room(nodes) == at_once, "16 by the CPUs"
+    assert placement.room([*nodes, Node("d", "4", 16, num_gpus=1.5)]) == 3 * at_once // 2
+    assert placement.room([nodes[0]]) == 0
+    assert placement.room([Node("c", "3", 2, num_gpus=2)]) == 1, "a learner and an actor on two CPUs"
+    assert Placement(nodes, Needs(2, 2, device="cpu")).room([nodes[0]]) == 8
+
+
 def test_a_learner_on_the_cpu_takes_no_card():
     placement = Placement([OURS, CARDS], Needs(device="cpu"))
     assert placement.worker("learner") == Seat("a", 1.0, 0.0)
