@@ -80,9 +80,8 @@ class Sac(TwinCriticAlgorithm):
         temperature:  -log alpha * (log pi(b|s) + wanted entropy)
 
     with the target networks Q', and alpha, y and, in the policy's term, the critics' weights held fixed; for logs see
-    `policy_loss`. Rewards of
-    several steps are summed without the entropy between them. Actions are tanh of a Gaussian; the stored mu is its mean
-    and standard deviation, before the tanh.
+    `policy_loss`. Rewards of several steps are summed without the entropy between them. Actions are tanh of a Gaussian;
+    the stored mu is its mean and standard deviation, before the tanh.
 
     Source:
         Haarnoja et al. 2018 (SAC; and "Algorithms and Applications" for the temperature).

@@ -1,7 +1,7 @@
 """The two largest scripts of the pages, compiled early: a first visit waits for little else.
 
 Chromium compiles a function when it is first called, on the thread that draws. plotly.js and AG Grid call most of their
-functions as they start, so it is told to compile them all, which it does on another thread while it loads them. Other
+functions as they start. The hint makes Chromium compile all of them on another thread, while it loads the script. Other
 browsers take the hint for a comment. Source: https://github.com/WICG/explicit-javascript-compile-hints-file-based
 """
 

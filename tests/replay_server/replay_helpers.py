@@ -146,10 +146,18 @@ def saved(value):
 
 def stored_items(index, view):
     """Return the (page, generation, row) of all items of a view; the row is 0 for unrolls, the first for sequences."""
-    return {
-        (page, int(index.pages.generation[page]), row)
-        for page in index.live_pages.items.tolist()
-        for row in range(index.unroll_length)
-        if (row == 0 if view == "unrolls" else index.episode_of_row[page, row] >= 0)
-        and (view != "sequences" or row == 0 or index.num_segments[index.next_page[page]] > 0 <= index.next_page[page])
-    }
+    live = set(index.live_pages.items.tolist())
+
+    def is_item(page, row):
+        if view == "unrolls":
+            return row == 0
+        goes_on = view == "steps" or row == 0 or int(index.next_page[page]) in live
+        return index.episode_of_row[page, row] >= 0 and goes_on
+
+    rows = range(index.unroll_length)
+    return {(page, int(index.pages.generation[page]), row) for page in live for row in rows if is_item(page, row)}
+
+
+def first_keys(sample):
+    """Return the keys of the items of a draw, [N]: those of sequences are of their first rows."""
+    return sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]

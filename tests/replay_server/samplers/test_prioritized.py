@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from replay_helpers import Stream, join, make_spec, saved, stored_items
+from replay_helpers import Stream, first_keys, join, make_spec, saved, stored_items
 
 from laser.ports import ColumnSpec, ColumnWrites, PortError, SampleRequest, wait
 from replay_server.client.sharded_replay import ShardedReplay
@@ -25,10 +25,6 @@ def make_shard(members, *, capacity_unrolls=40, shard=0, num_shards=1, **config)
 
 def draw(shard, view, num=32, member=0):
     return wait(shard.sample(SampleRequest(member, num, view=view)), 5, "sample")
-
-
-def first_keys(sample):
-    return sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
 
 
 def write(shard, sample, view, rng, member=0):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from replay_helpers import Stream, join, make_keys, make_spec, stored_items
+from replay_helpers import Stream, first_keys, join, make_keys, make_spec, stored_items
 
 from laser.ports import ColumnSpec, ColumnWrites, SampleRequest, wait
 from replay_server.config import ReplayConfig
@@ -103,7 +103,7 @@ def test_it_keeps_what_the_naive_twin_keeps(view, mean_length):
         sample = wait(shard.sample(SampleRequest(0, 24, view=view)), 5, "sample")
         total, num_stored = sum(twin.weights.values()), len(twin.weights)
         assert sample.num_stored == num_stored
-        firsts = sample.keys if sample.keys.ndim == 1 else sample.keys[:, 0]
+        firsts = first_keys(sample)
         for key, probability in zip(firsts.tolist(), sample.probabilities.tolist(), strict=True):
             assert probability == pytest.approx(0.8 * twin.weights[key[1:]] / total + 0.2 / num_stored, rel=1e-6)
         keys = np.unique(firsts)
