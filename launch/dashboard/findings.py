@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launch.formats import short
-from launch.recording.metric_table import FIELDS, known_key, values_by_field
+from launch.recording.metric_table import FIELDS, known_key, rows_of, values_by_field
 
 STALLED_S = 60.0
 """Age of a running run's newest numbers from which it counts as stalled; runs write about once a second."""
@@ -24,7 +24,12 @@ _APPLIED, _ENTROPY, _GRADIENT = map(known_key, ("updates_applied", "entropy", "g
 _EPISODES, _SHARDS_LOST, _FILL = map(known_key, ("totals/episodes", "totals/shards_lost", "replay/num_steps"))
 _SECONDS = {stage: known_key(f"totals/time/{stage}") for stage in FIELDS["stage"].values}
 _RESTARTS, _EVALUATIONS = map(known_key, ("totals/restarts/{reason}", "totals/evaluations_failed/{reason}"))
-_REJECTED_UNROLLS, _NEVER_ARRIVED = map(known_key, ("ledger/rejected/{reason}", "ledger/lost"))
+_SAID_APART = {_RESTARTS, _EVALUATIONS, _SHARDS_LOST}
+_COUNTED_TWICE = {
+    known_key("totals/rejected/{reason}"): known_key("ledger/rejected"),
+    known_key("ledger/died"): known_key("totals/unrolls_lost/shard"),
+}
+"""Counts by name of the row, each with another count of the same unrolls, which is the one that is said."""
 _ACCEPTED, _NUM_STEPS = map(known_key, ("accept_fraction_{source}", "num_steps_{source}"))
 _IMBALANCES = known_key("ledger/imbalance/{balance}")
 
@@ -117,10 +122,23 @@ def _lost(facts: Facts) -> list[str]:
             found.append(f"{sum(reasons.values()):,.0f} {happened} ({why})")
     if facts.values.get(_SHARDS_LOST, 0.0) > 0:
         found.append(f"{facts.values[_SHARDS_LOST]:,.0f} replay shards are lost with their contents")
-    if facts.status != "running":  # in a running run, unrolls are in transit between two counters
-        missing = sum(_by_reason(facts, _REJECTED_UNROLLS).values()) + facts.values.get(_NEVER_ARRIVED, 0.0)
-        if missing > 0:
-            found.append(f"the run ended with {missing:,.0f} unrolls rejected or lost: see Replay below")
+    losses = _losses(facts)
+    if losses and facts.status != "running":  # in a running run, unrolls are in transit between two counters
+        found.append(f"the run ended with losses: {'; '.join(losses)}")
+    return found
+
+
+def _losses(facts: Facts) -> list[str]:
+    """Return what was rejected, dropped or lost, each with its number and its reason, as the table of metrics says."""
+    found = []
+    for row in rows_of("lost"):
+        if row.name in _SAID_APART or facts.values.get(_COUNTED_TWICE.get(row.name, ""), 0.0) > 0:
+            continue
+        for key in row.keys(facts.values):
+            if facts.values[key] > 0:
+                reason = (row.match(key) or {}).get("reason", "").replace("_", " ")
+                why = f" ({reason})" if reason else ""
+                found.append(f"{facts.values[key]:,.0f} {row.words.removesuffix(' for this reason')}{why}")
     return found
 
 

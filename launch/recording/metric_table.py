@@ -618,8 +618,17 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric(
             "ledger/rejected/{reason}", "unrolls", "unrolls refused for this reason", "lost", "lower", only=_HAPPENED
         ),
-        Metric("ledger/failed", "unrolls", "unrolls whose insert failed before it changed anything", "lost", "lower"),
-        Metric("ledger/failed/{reason}", "unrolls", "unrolls whose insert failed for this reason", only=_HAPPENED),
+        Metric(
+            "ledger/failed", "unrolls", "unrolls whose insert failed before it changed anything, for any reason", better="lower"
+        ),
+        Metric(
+            "ledger/failed/{reason}",
+            "unrolls",
+            "unrolls whose insert failed for this reason",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
         Metric("ledger/lost", "unrolls", "unrolls that an actor had numbered and that never arrived", "lost", "lower"),
         Metric(
             "ledger/online/dropped", "unrolls", "unrolls dropped from the online queue, for any reason", better="lower"
@@ -732,6 +741,42 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "unrolls that had not arrived from actors that were still at work when the run ended",
             "lost",
             "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/dropped_rows_at_most/moved",
+            "rows",
+            "rows of unfinished unrolls in actors that moved to another node, at most",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_lost/moved",
+            "unrolls",
+            "unrolls that never arrived from actors that moved to another node",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_lost/not_saved",
+            "unrolls",
+            "unrolls that were on their way when the newest checkpoint of a killed run was written",
+            "lost",
+            "lower",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_unreported/moved",
+            "unrolls",
+            "unrolls that arrived from actors that moved to another node before reporting them",
+            only=_HAPPENED,
+        ),
+        Metric(
+            "totals/unrolls_unreported/not_saved",
+            "unrolls",
+            "unrolls that had arrived and were not reported when the newest checkpoint of a killed run was written",
             only=_HAPPENED,
         ),
         Metric(

@@ -60,9 +60,11 @@ def _episodes(values: dict[str, float]) -> str:
 
 
 def nothing_lost(summary: Summary) -> str:
-    """Return the words for a box without numbers; a run that failed may not have counted everything."""
+    """Return the words for a box without numbers; a run that failed or was killed may not have counted everything."""
     if summary.status == "failed":
         return "nothing was counted as rejected, dropped or lost before the run failed"
+    if summary.status == "interrupted":
+        return "nothing was counted as rejected, dropped or lost before the run was killed"
     return "nothing was rejected, dropped or lost"
 
 

@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from launch.dashboard.findings import Facts, findings
+from launch.recording.metric_table import Metric, rows_of
 
 HEALTHY: dict[str, Any] = {
     "status": "running",
@@ -74,8 +75,30 @@ def test_a_healthy_run_is_not_talked_about() -> None:
             "the run recorded no end, as after a kill; it had no checkpoint yet, so it can only be begun again",
         ),
         (
-            {"status": "finished", "values": {"ledger/rejected/late": 2.0, "ledger/lost": 1.0}},
-            "the run ended with 3 unrolls rejected or lost: see Replay below",
+            {
+                "status": "finished",
+                "values": {
+                    "ledger/rejected": 2.0,
+                    "ledger/rejected/too_old": 2.0,
+                    "totals/rejected/too_old": 2.0,
+                    "totals/unrolls_lost/died": 1200.0,
+                },
+            },
+            "the run ended with losses: 2 unrolls refused (too old); "
+            "1,200 unrolls that never arrived from actors that died",
+        ),
+        (
+            {"status": "pruned", "values": {"totals/updates_lost/died": 531.0}},
+            "the run ended with losses: 531 updates of learners that died since their newest checkpoints, "
+            "as far as they were reported or published",
+        ),
+        (
+            {"status": "finished", "values": {"totals/dropped_rows/raised": 40.0}},
+            "the run ended with losses: 40 rows of unfinished unrolls when an environment failed (raised)",
+        ),
+        (
+            {"status": "finished", "values": {"ledger/died": 7.0, "totals/unrolls_lost/shard": 7.0}},
+            "the run ended with losses: 7 unrolls in shards that died",
         ),
         ({"age_s": 300.0}, "nothing has been recorded for 300 s although the run holds its lock: it has stalled"),
         ({"age_s": None}, "nothing has been recorded yet"),
@@ -124,6 +147,18 @@ def test_a_healthy_run_is_not_talked_about() -> None:
 )
 def test_what_is_wrong_is_said_in_one_sentence(changes: dict[str, Any], said: str) -> None:
     assert findings(facts(**changes)) == [said]
+
+
+@pytest.mark.parametrize("metric", list(rows_of("lost")), ids=lambda metric: metric.name)
+def test_whatever_is_counted_as_lost_is_said_once_at_the_end_of_a_run(metric: Metric) -> None:
+    counted = {metric.name.format(reason="hung"): 41.0}
+    (said,) = findings(facts(status="finished", values=counted))
+    assert "41" in said
+    assert ("hung" in said) == bool(metric.fields)
+
+
+def test_what_is_on_its_way_in_a_running_run_is_not_lost() -> None:
+    assert findings(facts(values={"ledger/lost": 3.0, "totals/unrolls_lost/died": 3.0})) == []
 
 
 def test_a_source_without_steps_is_not_judged() -> None:
