@@ -36,6 +36,15 @@
     window.scrollTo(0, 0);
   };
 
+  /* Enter in a row of a table opens its page, as the link in it does. */
+  laser.openByEnter = function (grid) {
+    grid.addEventListener("cellKeyDown", (found) => {
+      const event = found.event;
+      if (event.key !== "Enter" || !found.data || !event.target.matches(".ag-cell")) return;
+      laser.open(event, found.data.href);
+    });
+  };
+
   /* Writes fields [name, value, default] into the address; what equals its default is left out. A run of changes to one
      field, as while typing, is one step of the back button; what a page writes as it opens is none. */
   laser.write = function (fields, opens) {

@@ -76,12 +76,7 @@
       for (const event of ["selectionChanged", "filterChanged", "sortChanged"]) {
         api.addEventListener(event, () => tell(api, start.at));
       }
-      /* Enter in a row opens its page, as the link in it does. */
-      api.addEventListener("cellKeyDown", (found) => {
-        const event = found.event;
-        if (event.key !== "Enter" || !found.data || !event.target.matches(".ag-cell")) return;
-        laser.open(event, found.data.href);
-      });
+      laser.openByEnter(api);
       /* New runs; what they change is seen at most once a second. */
       let waits = null;
       api.addEventListener("rowDataUpdated", () => {

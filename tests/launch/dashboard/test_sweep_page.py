@@ -200,6 +200,16 @@ def test_the_table_of_members_is_sorted_and_filtered_and_the_address_keeps_it(br
     wait("numbers, not texts", lambda: members(browser) == ["member 3"])
 
 
+def test_enter_in_a_row_of_a_member_opens_it(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{address}sweep/single")
+    wait("members", lambda: members(browser) == [f"member {number}" for number in (3, 2, 1, 0)])
+    find(browser, "#members .ag-row[row-index='1'] [col-id=return]").click()
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("its page", lambda: texts(browser, "h1") == ["single/member 2"])
+
+
 def test_evaluations_have_a_column_once_there_are_any(browser, address, root, make_run) -> None:
     from launch.records.metrics_db import MetricsDb, Tick
 
