@@ -36,7 +36,7 @@ _MOST_MARKS = 8
 """Values of a setting that all stand at its axis."""
 _COUNTED = 100.0
 _MOST_IN_BOX = 10
-"""Curves whose values fit into one box at the pointer; of more curves the box shows the nearest one."""
+"""Curves whose values fit into the strip above them; of more curves a label at the pointer shows the nearest one."""
 _CLOSEST: dict[str, Any] = {"hovermode": "closest", "hoverdistance": 60, "spikedistance": -1}
 _CROSSHAIR: dict[str, Any] = {
     "showspikes": True,
@@ -340,7 +340,8 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "font": {"family": _FONT, "size": 12, "color": _INK[theme]},
         "paper_bgcolor": _PAPER[theme],
         "plot_bgcolor": _PAPER[theme],
-        "margin": {"l": 48, "r": 14, "t": 10, "b": 38},
+        # Above the curves there is room for a line of their values at the pointer, see assets/values.js.
+        "margin": {"l": 48, "r": 14, "t": 20, "b": 38},
         "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}},
         "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}},

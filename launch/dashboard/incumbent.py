@@ -123,7 +123,7 @@ def _figure(
         "customdata": [as_text(each) for each in abouts],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
-    figure["layout"] |= {"hovermode": "x", "showlegend": False}
+    figure["layout"]["showlegend"] = False
     return figure
 
 

@@ -38,7 +38,9 @@
     if (busy) return;
     busy = true;
     for (const other of plot.closest(".linked").querySelectorAll(".js-plotly-plot")) {
-      if (other !== plot && other._fullData && other._fullData.length && isSeen(other)) act(other);
+      if (other === plot || !other._fullData || !other._fullData.length || !isSeen(other)) continue;
+      window.laser.sayValues(other);
+      act(other);
     }
     busy = false;
   }

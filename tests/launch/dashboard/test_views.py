@@ -161,6 +161,51 @@ def test_enter_on_a_row_opens_it(browser, address, root) -> None:
     wait("its page", lambda: texts(browser, "h1") == ["a1"])
 
 
+def said_values(browser: Any) -> list[list[str]]:
+    """Return the moment and the values that are shown above or below each figure."""
+    script = """
+      return Array.from(document.querySelectorAll('.values')).map((strip) => Array.from(strip.children)
+        .map((each) => each.textContent));
+    """
+    found: list[list[str]] = browser.execute_script(script)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "names", "has_room_above"),
+    [
+        ("?run=a1&run=a2&run=b1", ["a1", "a2", "b1"], True),
+        ("sweep/sweep", ["learning-rate 0.1", "learning-rate 0.2"], True),
+        ("run/a1", [""], False),  # its only curve
+    ],
+)
+def test_values_at_the_pointer_do_not_cover_the_curves(browser, address, root, page, names, has_room_above) -> None:
+    from selenium.webdriver import ActionChains
+
+    browser.get(f"{address}{page}")
+    wait("curves", lambda: graphs(browser))
+    place = find(browser, ".linked .nsewdrag")
+    browser.execute_script("arguments[0].scrollIntoView({block: arguments[1] ? 'center' : 'start'})", place, has_room_above)
+    if not has_room_above:
+        browser.execute_script("window.scrollBy(0, -document.querySelector('.sticky').offsetHeight)")
+    ActionChains(browser).move_to_element(place).move_by_offset(9, 4).perform()
+    values = wait("values", lambda: said_values(browser))[0]
+    assert [each.rpartition(" : ")[0] for each in values[1:]] == names
+    assert all(float(each.rpartition(" : ")[2]) >= 0.0 for each in values[1:])
+    places = """
+      const plot = document.querySelector('.linked .js-plotly-plot');
+      return ['.values', '.nsewdrag', '.hoverlayer .legend'].map((each) => {
+        const found = plot.querySelector(each), box = found.getBoundingClientRect();
+        return [box.top, box.bottom, getComputedStyle(found).visibility];
+      });
+    """
+    strip, curves, plotlys_own = browser.execute_script(places)
+    assert strip[0] >= curves[1] or strip[1] <= curves[0], "the values cover the curves"
+    assert plotlys_own[2] == "hidden"
+    assert (strip[1] <= curves[0]) == has_room_above
+    assert strip[0] >= 0.0, "the values are outside of the window"
+
+
 def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -> None:
     from selenium.webdriver import ActionChains
 
@@ -170,8 +215,8 @@ def test_metrics_side_by_side_share_crosshair_and_zoom(browser, address, root) -
     place = browser.find_elements("css selector", "#comparison .nsewdrag")[0]
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
     ActionChains(browser).move_to_element(place).move_by_offset(9, 4).perform()
-    labels = "return Array.from(document.querySelectorAll('#comparison .hoverlayer')).map((each) => each.textContent)"
-    wait("values in both", lambda: all("a1" in each and "a2" in each for each in browser.execute_script(labels)))
+    wait("values in both", lambda: [len(each) for each in said_values(browser)] == [3, 3])
+    assert all("a1 : " in each[1] and "a2 : " in each[2] for each in said_values(browser))
     drag(browser, 0)
     wait("the other to follow", lambda: x_range(browser, "entropy") == x_range(browser, RETURN) != whole)
     zoomed = x_range(browser, "entropy")
