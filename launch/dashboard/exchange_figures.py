@@ -21,9 +21,10 @@ EXCHANGES = {
     "lag": "mean lag, parameter versions of the maker",
 }
 """Titles of the numbers that the map can show, by name."""
-MOST_MEMBERS = 64
-"""Larger sweeps are shown by setting."""
-ABOUT = "row: who learns; column: who made the experience"
+ABOUT = (
+    "row: who learns; column: who made the experience; more than 64 members are put together by setting, and more than "
+    "64 settings by ranges of the setting with the most values"
+)
 ABOUT_COURSE = (
     "the map's row of the chosen member over time: a curve for each maker, of the steps drawn between two points; "
     "of many makers those drawn most have a curve each"

@@ -10,8 +10,6 @@ import numpy as np
 from laser.config import ConfigError
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, point_wise_best, protocol_for
-from launch.dashboard.comparing import setting_label
-from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.facets import Facet, View, draw_facet
 from launch.dashboard.figures import (
     Curve,
@@ -23,10 +21,11 @@ from launch.dashboard.figures import (
 from launch.dashboard.incumbent import best_member_figure
 from launch.dashboard.library import Library
 from launch.dashboard.lineage_figures import lineage_figure, steps_figure
+from launch.dashboard.member_groups import MOST_GROUPS, few_groups, member_label
 from launch.dashboard.panels import AXIS_TITLES
 from launch.dashboard.sweeps import Decision, read_schedule
 from launch.evaluation.agents_compared import agents_of
-from launch.evaluation.settings_compared import SettingReturns, compare_settings
+from launch.evaluation.settings_compared import SettingReturns
 from launch.formats import short
 from launch.records.curves import bucket_scores
 from launch.records.lineage import ancestry
@@ -38,11 +37,6 @@ _MOST_IN_LEGEND = 8
 
 NUM_POINTS = 400
 """Points per curve of a member."""
-
-
-def member_label(member: Entry) -> str:
-    """Return a member's name in figures and tables."""
-    return f"member {member.path.name}"
 
 
 def members_figure(library: Library, members: list[Entry], groups: Mapping[str, list[Entry]], view: View) -> Figure:
@@ -120,7 +114,7 @@ def descent_figure(
         moment = library.summary(member).latest.moment
         ends[member_number(member)] = float(moment.env_steps) if moment else 0.0
     number_of = member_number(whose) if whose is not None else 0
-    lanes = lanes_of(members)
+    lanes = lanes_of(library, members)
     lane = {member: place for place, (_, numbers) in enumerate(lanes) for member in numbers}
     known = [decision for decision in decisions if decision.member in lane]
     return lineage_figure(
@@ -137,15 +131,15 @@ def descent_figure(
     )
 
 
-def lanes_of(members: list[Entry]) -> list[tuple[str, list[int]]]:
+def lanes_of(library: Library, members: list[Entry]) -> list[tuple[str, list[int]]]:
     """Return the lanes of a population's lineage: name, and numbers of its members.
 
-    A lane is a member; in a population of more than 64 it is a setting that members began with.
+    A lane is a member; in a population of more than 64 it is a setting that members began with, or a range of one.
     """
-    if len(members) <= MOST_MEMBERS:
-        return [(member_label(member), [member_number(member)]) for member in members]
-    settings = compare_settings((member_number(member), member.overrides, math.nan) for member in members)
-    return [(f"{setting_label(one.settings)} ({len(one.members)})", list(one.members)) for one in settings]
+    return [
+        (name if len(members) <= MOST_GROUPS else f"{name} ({len(group)})", [member_number(each) for each in group])
+        for name, group in few_groups(library, members).items()
+    ]
 
 
 def _describe(decision: Decision) -> str:

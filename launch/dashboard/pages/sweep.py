@@ -14,6 +14,7 @@ from launch.dashboard.checked import one_of, whole
 from launch.dashboard.facets import View, zoom_in
 from launch.dashboard.figures import Figure, as_text
 from launch.dashboard.library import Library
+from launch.dashboard.member_groups import groups_of_members
 from launch.dashboard.news import marked, news
 from launch.dashboard.not_here import malformed, no_number, not_here, unknown
 from launch.dashboard.pages import sweep_exchange, sweep_members, sweep_population, sweep_settings
@@ -31,7 +32,6 @@ from launch.dashboard.pages.parts import (
 from launch.dashboard.pages.sweep_members import columns, members_table, rows_of_members
 from launch.dashboard.pages.sweep_tables import (
     evolves,
-    groups_of_members,
     has_seeds,
     keys_of,
     settings_of_sweep,

@@ -14,14 +14,13 @@ from launch.dashboard.exchange_figures import (
     ABOUT,
     ABOUT_COURSE,
     EXCHANGES,
-    MOST_MEMBERS,
     course_figure,
     exchange_figure,
 )
 from launch.dashboard.library import Library
+from launch.dashboard.member_groups import MOST_GROUPS, few_groups, member_label
 from launch.dashboard.not_here import unknown
 from launch.dashboard.pages.parts import labelled, later, make_later, panel
-from launch.dashboard.pages.sweep_tables import groups_of_members, settings_of
 from launch.records.listing import Entry
 from launch.records.series import AXES
 
@@ -42,11 +41,11 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
     )
     reader = dcc.Dropdown(
         id="exchange-reader",
-        options=[{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members],
+        options=[{"label": member_label(member), "value": member.path.name} for member in members],
         value=one_of(address.text("reader"), names, names[0] if names else None),
         clearable=False,
     )
-    tall = max(280, 90 + 26 * min(len(members), MOST_MEMBERS))
+    tall = max(280, 90 + 26 * min(len(members), MOST_GROUPS))
     figures = html.Div(
         [
             panel("Who learns from whom", "exchange", tall, [ABOUT]),
@@ -102,7 +101,7 @@ def register(app: Dash, library: Library) -> None:
         state = f"{library.picture_version(members, sweep_figures.NUM_POINTS)} {asked}"
         if state == drawn:
             raise PreventUpdate
-        groups = groups_of_members(members, settings_of(library, members) if len(members) > MOST_MEMBERS else [])
+        groups = few_groups(library, members)
         figures = library.once(
             ("exchange", key, state),
             lambda: (

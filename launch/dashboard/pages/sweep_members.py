@@ -14,8 +14,8 @@ from launch.dashboard.address import Address, address_of
 from launch.dashboard.comparing import flat, setting_label
 from launch.dashboard.figures import as_text
 from launch.dashboard.library import Library
+from launch.dashboard.member_groups import member_label
 from launch.dashboard.pages.further_columns import BEST_FIRST, field_of
-from launch.dashboard.sweep_figures import member_label
 from launch.dashboard.sweeps import Decision
 from launch.dashboard.table_view import COLUMN_DEFAULTS, NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.evaluation.settings_compared import SettingReturns

@@ -10,9 +10,9 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
-from launch.dashboard.exchange_figures import MOST_MEMBERS
 from launch.dashboard.figures import Figure
 from launch.dashboard.library import Library
+from launch.dashboard.member_groups import MOST_GROUPS, member_label
 from launch.dashboard.pages.parts import labelled, later, make_later, panel
 from launch.dashboard.pages.sweep_tables import evolves
 from launch.dashboard.sweeps import Decision, read_decisions
@@ -22,15 +22,16 @@ from launch.records.listing import Entry
 CONTROLS = (Control("traced", "member", None),)
 _ABOUT_LINEAGE = (
     "arrow and diamond: copy; circle: changed settings; thick line: the ancestors; a population of more than "
-    f"{MOST_MEMBERS} has a lane for each setting that members began with, and the number of these members"
+    f"{MOST_GROUPS} has a lane for each setting that members began with, or for ranges of one of them, and the number of "
+    "these members"
 )
 _ABOUT_SCHEDULE = "settings that led to this member, through all its ancestors"
 
 
 def layout(library: Library, address: Address, entry: Entry, members: list[Entry], decisions: list[Decision]) -> Any:
     """Return this part of the page; it is hidden where members do not evolve."""
-    lanes_px = max(260, 90 + 34 * len(sweep_figures.lanes_of(members)))
-    options = [{"label": sweep_figures.member_label(member), "value": member.path.name} for member in members]
+    lanes_px = max(260, 90 + 34 * len(sweep_figures.lanes_of(library, members)))
+    options = [{"label": member_label(member), "value": member.path.name} for member in members]
     names = [member.path.name for member in members]
     traced = dcc.Dropdown(
         id="traced",

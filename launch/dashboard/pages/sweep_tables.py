@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from dash import dcc, html
@@ -11,13 +10,13 @@ from launch.dashboard.address import address_of
 from launch.dashboard.comparing import setting_label, show_setting
 from launch.dashboard.figures import as_text
 from launch.dashboard.library import Library, Summary
+from launch.dashboard.member_groups import member_label, settings_of
 from launch.dashboard.pages.parts import table, tile
 from launch.dashboard.pages.sweep_members import curve_mark
-from launch.dashboard.sweep_figures import member_label
 from launch.dashboard.sweeps import Decision
-from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
+from launch.evaluation.settings_compared import SettingReturns, best_setting
 from launch.formats import short
-from launch.recording.metric_table import RATE, RETURN
+from launch.recording.metric_table import RATE
 from launch.records.listing import Entry, member_number, printable
 
 
@@ -33,14 +32,6 @@ def keys_of(entry: Entry, members: list[Entry]) -> list[str]:
     return list(dict.fromkeys([*keys, *(["seed"] if members else [])]))
 
 
-def settings_of(library: Library, members: list[Entry]) -> list[SettingReturns]:
-    """Return a sweep's settings over their seeds, best first, as the terminal and the report rank them."""
-    return compare_settings(
-        (member_number(member), member.overrides, library.summary(member).latest.values.get(RETURN, math.nan))
-        for member in members
-    )
-
-
 def evolves(entry: Entry, decisions: list[Decision]) -> bool:
     """Return whether the members of a sweep change their settings while they train."""
     return bool(decisions) or bool(entry.sweep_options.get("pbt"))
@@ -51,16 +42,6 @@ def settings_of_sweep(
 ) -> list[SettingReturns]:
     """Return the settings over their seeds; a population has none, since its members change theirs."""
     return [] if evolves(entry, decisions) else settings_of(library, members)
-
-
-def groups_of_members(members: list[Entry], settings: list[SettingReturns]) -> dict[str, list[Entry]]:
-    """Return the members of each curve: those of a setting, or each by itself if there are no settings."""
-    if not settings:
-        return {member_label(member): [member] for member in members}
-    known = {member_number(member): member for member in members}
-    # In the order of members, not of returns: a curve keeps its colour while the settings' order changes.
-    in_order = sorted(settings, key=lambda one: min(one.members))
-    return {setting_label(one.settings): [known[index] for index in one.members if index in known] for one in in_order}
 
 
 def settings_table(settings: list[SettingReturns], members: list[Entry]) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from launch.dashboard.figures import decoded
 from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
-from launch.dashboard.pages.sweep_tables import settings_of
+from launch.dashboard.member_groups import settings_of
 from launch.dashboard.sweep_figures import best_figure
 
 
