@@ -21,7 +21,9 @@ td { font-variant-numeric: tabular-nums; }
 pre { background: var(--code); padding: .7rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; }
-img, video { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
+img, video { max-width: 100%; height: auto; border-radius: 4px; }
+/* Pictures are white; a frame makes that look meant where the page is dark. */
+img { box-sizing: border-box; padding: .4rem; background: #fff; }
 video { width: 100%; max-height: 26rem; background: #000; }
 summary { cursor: pointer; font-size: 1.2rem; font-weight: bold; margin-top: 1.6rem; }
 """
@@ -86,9 +88,9 @@ class Page:
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{_text(self._title)}</title><style>{_STYLE}</style></head>\n<body>\n"
+            f"<title>{_text(self._title)}</title><style>{_STYLE}</style></head>\n<body><main>\n"
             + "\n".join(_side_by_side(self._parts))
-            + "\n</body></html>\n"
+            + "\n</main></body></html>\n"
         )
 
 

@@ -1,12 +1,13 @@
-"""Run directories as training leaves them, written in milliseconds."""
+"""Run directories as training leaves them, written in milliseconds, and a Chromium that opens pages about them."""
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_chromium import CHROMIUM, DRIVER
 
 from launch.records.metrics_db import MetricsDb, Tick
 
@@ -24,6 +25,24 @@ def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, MakeRun
     """A directory for the runs of a whole module, and what writes one into it."""
     root = tmp_path_factory.mktemp("runs")
     return root, functools.partial(_write_run, root)
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"):
+        options.add_argument(argument)
+    downloads = tmp_path_factory.mktemp("downloads")
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
+    driver.downloads = downloads
+    yield driver
+    driver.quit()
 
 
 def _write_run(

@@ -1,10 +1,11 @@
-"""A page of the dashboard in a real headless Chromium: what it shows, and how long a test waits for it."""
+"""A page in a real headless Chromium: what it shows, how axe-core judges it, and how long a test waits for it."""
 
 from __future__ import annotations
 
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -131,4 +132,27 @@ def rows_from_the_top(browser: Any, table: str) -> list[str]:
         .map((row) => row.querySelector('a').textContent);
     """
     found: list[str] = browser.execute_script(script, table)
+    return found
+
+
+def judge(browser: Any) -> list[str]:
+    """Return one line for each of axe-core's findings about a page."""
+    import axe_core_python
+
+    browser.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
+    run = "axe.run(document, {resultTypes: ['violations']}).then((all) => arguments[0](all.violations))"
+    found = browser.execute_async_script(run)
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def without_findings(browser: Any, page: str) -> None:
+    """Wait until a page has no findings: what Dash draws last is named within a moment."""
+    deadline = time.monotonic() + 15.0
+    while found := judge(browser):
+        assert time.monotonic() < deadline, "\n".join([page, *found])
+
+
+def too_wide_px(browser: Any) -> float:
+    """Return by how many pixels a page is wider than its window."""
+    found: float = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
     return found

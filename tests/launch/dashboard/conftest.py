@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from in_chromium import CHROMIUM, DRIVER
 
 from launch.dashboard.options import DashboardOptions
 
@@ -25,24 +24,6 @@ def address(root: Path) -> Iterator[str]:
         yield address
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,1000"):
-        options.add_argument(argument)
-    downloads = tmp_path_factory.mktemp("downloads")
-    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
-    driver.downloads = downloads
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from in_chromium import IN_CHROMIUM, bring_all, find, texts, wait
+from in_chromium import IN_CHROMIUM, bring_all, find, texts, too_wide_px, wait, without_findings
 
 from launch.records.lineage import Decision, Lineage
 from launch.records.settings_schedule import SettingsChange, write_changes
@@ -48,29 +48,6 @@ def root(shared_runs) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    import axe_core_python
-
-    return (Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8")
-
-
-def judge(browser: Any, axe: str) -> list[str]:
-    """Return one line for each finding."""
-    browser.execute_script(axe)
-    run = "axe.run(document, {resultTypes: ['violations']}).then((all) => arguments[0](all.violations))"
-    found = browser.execute_async_script(run)
-    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
-
-
-def without_findings(browser: Any, axe: str, page: str) -> None:
-    """Wait until a page has no findings: what Dash draws last is named within a moment."""
-    deadline = time.monotonic() + 15.0
-    while found := judge(browser, axe):
-        assert time.monotonic() < deadline, "\n".join([page, *found])
-
-
-_TOO_WIDE = "return document.documentElement.scrollWidth - window.innerWidth"
 PAGES = {
     "": "#table .ag-row",
     "?run=one&run=two": "#comparison",
@@ -88,14 +65,14 @@ NARROW = 390
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_no_findings(browser, address, axe, page, theme) -> None:
+def test_a_page_has_no_findings(browser, address, page, theme) -> None:
     browser.get(f"{address}{page}")
     wait("the page", lambda: texts(browser, PAGES[page]))
     bring_all(browser)
     if browser.execute_script("return document.documentElement.dataset.theme") != theme:
         find(browser, "#theme-button").click()
         wait("its colours", lambda: browser.execute_script("return document.documentElement.dataset.theme") == theme)
-    without_findings(browser, axe, page)
+    without_findings(browser, page)
 
 
 def test_controls_have_the_names_above_them(browser, address) -> None:
@@ -104,7 +81,7 @@ def test_controls_have_the_names_above_them(browser, address) -> None:
     wait("names", lambda: browser.execute_script(names) == ["axis", "smoothing", "y axes"])
 
 
-def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_findings(browser, address, axe) -> None:
+def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_findings(browser, address) -> None:
     size = browser.get_window_size()
     try:
         browser.set_window_size(NARROW, 900)
@@ -112,7 +89,7 @@ def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_finding
             browser.get(f"{address}{page}")
             wait("the page", lambda element=element: texts(browser, element))
             bring_all(browser)
-            wait(f"{page} to fit", lambda: browser.execute_script(_TOO_WIDE) <= 0)
-            without_findings(browser, axe, f"{page} at {NARROW} px")
+            wait(f"{page} to fit", lambda: too_wide_px(browser) <= 0)
+            without_findings(browser, f"{page} at {NARROW} px")
     finally:
         browser.set_window_size(size["width"], size["height"])

@@ -65,6 +65,13 @@ def key(root: Path, name: str) -> str:
     return next(entry.key for entry in find_entries(root).values() if entry.name == name)
 
 
+def env_steps(run: Path) -> int:
+    """Return the env steps of a run's newest numbers."""
+    moment = read_latest(run / "metrics.db").moment
+    assert moment is not None
+    return moment.env_steps
+
+
 def test_a_slow_library_of_plots_is_loaded_once(chromium, root) -> None:
     with open_server(root, DashboardOptions(port=0)) as (server, address):
         quick = server.app
@@ -176,7 +183,7 @@ def test_a_run_shows_its_panels_and_its_config(browser, address, root) -> None:
         assert traces(browser, panel), panel
     assert "fresh" in traces(browser, "Trust region: accepted steps")
     wait("the status", lambda: find(browser, "#status").text.endswith("finished"))
-    assert "2,5" in find(browser, "#tiles").text
+    assert texts(browser, "#tiles .tile strong")[0] == f"{env_steps(root / 'cartpole'):,}"
     assert "algorithm.learning-rate" in find(browser, "details[data-section=config]").text
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 1280
 
@@ -238,13 +245,14 @@ def test_the_videos_of_all_evaluations_are_on_a_slider(browser, address, root) -
     from selenium.webdriver.common.keys import Keys
 
     browser.get(f"{address}watch/cartpole")
-    number = len(list((root / "cartpole" / "videos").iterdir()))
-    assert number >= 2
+    at = sorted(int(path.stem.rpartition("-")[2]) for path in (root / "cartpole" / "videos").iterdir())
+    assert len(at) >= 2
+    assert at[-1] == env_steps(root / "cartpole") >= 2500
     shown = "return document.querySelector('#evaluation-video').src"
     last = wait("the last video", lambda: browser.execute_script(shown))
-    assert texts(browser, "#evaluation-name")[0].startswith("at 2,")
+    assert texts(browser, "#evaluation-name") == [f"at {at[-1]:,} env steps"]
     find(browser, "#evaluation-number .dash-slider-thumb").send_keys(Keys.HOME)
-    wait("the first", lambda: texts(browser, "#evaluation-name")[0].startswith("at 1,"))
+    wait("the first", lambda: texts(browser, "#evaluation-name") == [f"at {at[0]:,} env steps"])
     assert browser.execute_script(shown) != last
 
 

@@ -68,8 +68,6 @@ def root(shared_runs) -> Path:
     stopped = "2026-01-01 00:00:00 finished: stopped by SIGTERM\n"
     make_run("stopped", [{"charts/mean_return": 1.0}], log=stopped, begun=now)
     (failed / "checkpoints" / "000001-step-100").mkdir(parents=True)
-    make_run("killed", [{"charts/mean_return": 1.0}], log="2026-01-01 00:00:00 running: there\n", begun=now - 1000.0)
-    make_run("lossy", [{"charts/mean_return": 1.0, "totals/episodes": 30.0, "totals/unrolls_lost/died": 12.0}], begun=now)
     return root
 
 
@@ -338,15 +336,6 @@ def test_a_failed_run_opens_with_its_traceback_and_the_command_that_continues_it
     browser.get(f"{address}run/failed%20early")
     wait("its end", lambda: texts(browser, "#findings .finding"))
     assert texts(browser, "#findings .finding")[0].endswith("it had no checkpoint yet, so it can only be begun again")
-
-
-def test_a_run_says_what_it_lost_and_a_killed_one_not_that_nothing_was(browser, address, root) -> None:
-    browser.get(f"{address}run/lossy")
-    said = "the run ended with losses: 12 unrolls that never arrived from actors that died"
-    wait("its losses", lambda: texts(browser, "#findings .finding") == [said])
-    browser.get(f"{address}run/killed")
-    wait("its end", lambda: any("as after a kill" in each for each in texts(browser, "#findings .finding")))
-    assert texts(browser, "#losses") == ["nothing was counted as rejected, dropped or lost before the run was killed"]
 
 
 def test_a_stopped_run_says_by_what(browser, address, root) -> None:
