@@ -25,6 +25,8 @@ _PICTURES = measure.ROOT / "docs" / "pictures"
 _GRID = "algorithm.learning-rate=1e-4,3e-4,1e-3,2e-3,4e-3,8e-3"
 _SETTINGS = ("algorithm.learning-rate=1e-4,5e-4,2e-3,8e-3", "algorithm.entropy-cost=0.001,0.01,0.05")
 _SEEDS_OF_A_SETTING = 2
+_TALLEST_PX = 6000
+"""More than any page of a sweep, so that all of its parts are made."""
 _PHONE_PX = 390
 
 
@@ -106,7 +108,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-learning-rate')}")
     chromium.wait("its members", lambda: chromium.num_lines(driver, "#sweep-curves") > 0)
-    shoot(driver, "sweep", 2400)
+    shoot(driver, "sweep")
 
     driver.get(f"{address}sweep?key={key_of_path(root / 'sweep-settings')}")
     chromium.bring(driver, "settings")
@@ -122,19 +124,35 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     shoot(driver, "watch", 1500)
 
 
-def shoot(driver: Any, name: str, height: int) -> None:
-    """Save pictures of a page, once it no longer changes: wide and narrow, light and dark."""
+def shoot(driver: Any, name: str, height: int | None = None) -> None:
+    """Save pictures of a page, once it no longer changes: wide and narrow, light and dark.
+
+    Args:
+        driver: of the browser, at the page.
+        name: of the pictures.
+        height: of the wide pictures in pixels; None: of the whole page.
+    """
     for theme in ("", "_dark"):
         for width, which in ((1280, ""), (_PHONE_PX, "_phone")):
-            tall = height if width > _PHONE_PX else int(1.4 * height)
-            size = {"width": width, "height": tall, "deviceScaleFactor": 1, "mobile": False}
-            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-            time.sleep(5.0)
+            if height is None:
+                resize(driver, width, _TALLEST_PX)
+                bottom = "return Math.ceil(document.querySelector('main').getBoundingClientRect().bottom + scrollY)"
+                tall = driver.execute_script(bottom)
+            else:
+                tall = height if width > _PHONE_PX else int(1.4 * height)
+            resize(driver, width, tall)
             path = _PICTURES / f"dashboard_{name}{which}{theme}.png"
             driver.save_screenshot(str(path))
             shrink(path)
             print(f"written: {path.relative_to(measure.ROOT)}", flush=True)
         click_theme(driver)
+
+
+def resize(driver: Any, width: int, height: int) -> None:
+    """Give the page another size in pixels, and time to draw what comes into view."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    time.sleep(5.0)
 
 
 def shrink(path: Path) -> None:

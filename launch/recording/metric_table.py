@@ -619,7 +619,10 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             "ledger/rejected/{reason}", "unrolls", "unrolls refused for this reason", "lost", "lower", only=_HAPPENED
         ),
         Metric(
-            "ledger/failed", "unrolls", "unrolls whose insert failed before it changed anything, for any reason", better="lower"
+            "ledger/failed",
+            "unrolls",
+            "unrolls whose insert failed before it changed anything, for any reason",
+            better="lower",
         ),
         Metric(
             "ledger/failed/{reason}",

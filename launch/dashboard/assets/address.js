@@ -36,12 +36,15 @@
     window.scrollTo(0, 0);
   };
 
-  /* Enter in a row of a table opens its page, as the link in it does. */
-  laser.openByEnter = function (grid) {
+  /* Enter in a row of a table opens its page, as the link in it does; in a cell with a button alone it presses this
+     button, which no key reaches otherwise: AG Grid moves the focus from cell to cell. */
+  laser.useEnter = function (grid) {
     grid.addEventListener("cellKeyDown", (found) => {
-      const event = found.event;
-      if (event.key !== "Enter" || !found.data || !event.target.matches(".ag-cell")) return;
-      laser.open(event, found.data.href);
+      const event = found.event, cell = event.target;
+      if (event.key !== "Enter" || !found.data || !cell.matches(".ag-cell")) return;
+      const button = cell.querySelector("a") ? null : cell.querySelector("button");
+      if (button) button.click();
+      else laser.open(event, found.data.href);
     });
   };
 

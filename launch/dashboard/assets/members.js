@@ -38,7 +38,7 @@
         const filter = api.getFilterModel();
         laser.write([["filter", Object.keys(filter).length ? filter : null, null]]);
       });
-      laser.openByEnter(api);
+      laser.useEnter(api);
       return true;
     },
   });

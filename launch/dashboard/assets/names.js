@@ -28,8 +28,9 @@
     for (const field of document.querySelectorAll(".control textarea, .control input[type=text], .control input[type=search]")) {
       if (!field.closest(".dash-dropdown-wrapper, .dash-dropdown-content")) set(field, "aria-label", nameOf(field));
     }
-    // The button beside it takes the focus; this input only catches clicks on labels.
+    // The button takes the focus, which Dash gives to an input without a name beside it; that only catches clicks.
     for (const target of document.querySelectorAll(".dash-dropdown-focus-target")) set(target, "tabindex", "-1");
+    for (const button of document.querySelectorAll("button.dash-dropdown")) set(button, "tabindex", "0");
     for (const clear of document.querySelectorAll("a.dash-dropdown-clear")) set(clear, "role", "button");
   }
 

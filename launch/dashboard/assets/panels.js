@@ -13,9 +13,13 @@
     return keys.includes(key) ? keys.filter((each) => each !== key) : keys.concat([key]);
   }
 
+  /* The panel whose pin was pressed with a key: the page that is made anew has the focus there again. */
+  let focused = "";
+
   const acts = {
-    pin: function (key) {
+    pin: function (key, button, isKey) {
       window.laser.write([["pin", toggled("pin", key), []]]);
+      focused = isKey ? key : "";
       window.laser.again();
     },
     enlarge: function (key) {
@@ -37,13 +41,18 @@
   };
   document.addEventListener("click", function (event) {
     const button = event.target.closest && event.target.closest("[data-tool]");
-    if (button) acts[button.dataset.tool](button.dataset.panel, button);
+    if (button) acts[button.dataset.tool](button.dataset.panel, button, event.detail === 0);
   });
 
   /* Enlarged panels take the whole width; panels without the word that is searched are left out. */
   function arrange() {
     const search = document.getElementById("panel-search"), large = listed("large");
     if (!search) return;
+    const pin = focused && document.querySelector("[data-tool=pin][data-panel='" + CSS.escape(focused) + "']");
+    if (pin && document.activeElement === document.body) {
+      focused = "";
+      pin.focus();
+    }
     const words = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     let found = 0, all = 0;
     for (const panel of document.querySelectorAll(".panels > .panel")) {

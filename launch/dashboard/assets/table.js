@@ -48,6 +48,22 @@
     laser.write([["search", search ? search.value : "", ""]]);
   }
 
+  /* On a small screen the names have the room that the ticks, the marks and the status leave: AG Grid would let go of
+     pinned columns that take too much of the table, and ticks would move behind the names. */
+  const SMALL_PX = 480, LEAST_NAME_PX = 96, EDGES_PX = 20, PINNED = ["ag-Grid-SelectionColumn", "mark", "name"];
+  function fit(api) {
+    const room = document.getElementById(NAME).clientWidth, name = api.getColumn("name");
+    if (!name || !room) return;
+    const others = ["ag-Grid-SelectionColumn", "mark", "status"].map((each) => api.getColumn(each).getActualWidth());
+    const left = others.reduce((sum, each) => sum - each, room - EDGES_PX), whole = name.getColDef().width;
+    const width = room < SMALL_PX ? Math.min(whole, Math.max(LEAST_NAME_PX, left)) : whole;
+    if ((width < whole || name.isFitted) && width !== name.getActualWidth()) {
+      api.applyColumnState({ state: PINNED.map((each) => Object.assign({ colId: each, pinned: "left" },
+        each === "name" ? { width: width } : {})) });
+    }
+    name.isFitted = width < whole;
+  }
+
   function tell(api, at) {
     if (api.isDestroyed() || at !== laser.at) return;
     remember(api);
@@ -72,11 +88,19 @@
       if (start.filter) api.setFilterModel(start.filter);
       if (start.sort.length) api.applyColumnState({ state: start.sort, defaultState: { sort: null } });
       if (start.search) api.setGridOption("quickFilterText", start.search);
+      fit(api);
+      for (const event of ["gridSizeChanged", "newColumnsLoaded"]) api.addEventListener(event, () => fit(api));
       if (opened.size) api.onFilterChanged();  // the rows were filtered before it was known which sweeps are open
       for (const event of ["selectionChanged", "filterChanged", "sortChanged"]) {
         api.addEventListener(event, () => tell(api, start.at));
       }
-      laser.openByEnter(api);
+      laser.useEnter(api);
+      /* + and - in a sweep's row show and hide its members, as its arrow does. */
+      api.addEventListener("cellKeyDown", (found) => {
+        const key = found.event.key;
+        if (!["+", "-"].includes(key) || !found.data || found.data.kind !== "sweep") return;
+        if (opened.has(found.data.key) !== (key === "+")) openSweep(found.data.key);
+      });
       /* New runs; what they change is seen at most once a second. */
       let waits = null;
       api.addEventListener("rowDataUpdated", () => {
@@ -217,8 +241,8 @@
     if (row.kind !== "sweep") return link;
     const isOpen = opened.has(row.key);
     return element("span", { className: "opens" }, element("button", { type: "button", className: "fold",
-      "aria-expanded": isOpen, "aria-label": "members of " + props.value, title: isOpen ? "hide the members" :
-      "show the members", ref: pressed(() => openSweep(row.key)) }, isOpen ? "\u25be" : "\u25b8"), link);
+      "aria-expanded": isOpen, "aria-label": "members of " + props.value, title: isOpen ? "hide the members: -" :
+      "show the members: +", ref: pressed(() => openSweep(row.key)) }, isOpen ? "\u25be" : "\u25b8"), link);
   };
   components.Status = function (props) {
     return React.createElement("span", { className: "status " + String(props.value).replace(/[^a-z]/g, "") },

@@ -93,3 +93,31 @@ def test_a_phone_shows_every_page_without_sideways_scrolling_and_without_finding
             without_findings(browser, f"{page} at {NARROW} px")
     finally:
         browser.set_window_size(size["width"], size["height"])
+
+
+def test_a_phone_shows_ticks_names_and_status_side_by_side_and_whole_lines_of_the_legend(browser, address) -> None:
+    places = """
+      const box = (css) => document.querySelector(css).getBoundingClientRect();
+      const columns = ['ag-Grid-SelectionColumn', 'mark', 'name', 'status'].map((each) =>
+        box(`#table .ag-header-cell[col-id='${each}']`)).flatMap((each) => [each.left, each.right]);
+      const legend = document.querySelector('#legend'), inner = legend.getBoundingClientRect();
+      const names = Array.from(legend.children, (each) => each.getBoundingClientRect());
+      return [columns, box('#table').right, names.map((each) => [each.top - inner.top, each.bottom - inner.bottom])];
+    """
+    size = browser.get_window_size()
+    try:
+        browser.set_window_size(NARROW, 900)
+        browser.get(f"{address}?run=sweep&run=population")
+        wait("a legend of all members", lambda: len(texts(browser, "#legend > span")) == 7)
+        for _ in range(2):
+            columns, edge, names = browser.execute_script(places)
+            assert columns == sorted(columns), "the columns are not beside one another, or in another order"
+            assert columns[-1] <= edge, "the status is cut"
+            assert len({top for top, _ in names}) >= 4, "so few lines fit anywhere"
+            assert all(top >= 0 and bottom <= 0 for top, bottom in names), "a name is cut"
+            browser.set_window_size(size["width"], size["height"])
+            wait("a wide table", lambda: browser.execute_script(places)[1] > 1000)
+            browser.set_window_size(NARROW, 900)
+            wait("a narrow one again", lambda: browser.execute_script(places)[1] <= NARROW)
+    finally:
+        browser.set_window_size(size["width"], size["height"])

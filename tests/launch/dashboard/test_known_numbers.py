@@ -36,7 +36,9 @@ def root(shared_runs) -> Path:
     one("lossy", {"totals/episodes": 30.0, "totals/unrolls_lost/died": 12.0})
     make_run("noisy", [{"charts/mean_return": value} for value in RAW], begun=begun)
     for seed, value in enumerate(SEEDS):
-        make_run(f"seed {seed}", [{"charts/mean_return": value}] * 100, begun=begun, config={"seed": seed, "steps": 2000})
+        make_run(
+            f"seed {seed}", [{"charts/mean_return": value}] * 100, begun=begun, config={"seed": seed, "steps": 2000}
+        )
     small = {"steps": 480, "algorithm.batch-size": 16, "replay.min-steps": 128, "replay.samples-per-insert": 4.0}
     small |= {"network.hidden-sizes": (8,)}
     train(load_preset("sac_pendulum", {**small, "runtime": "lockstep", "quiet": True, "run-dir": root / "sac"}))

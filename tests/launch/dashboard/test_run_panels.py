@@ -94,6 +94,29 @@ def test_an_enlarged_panel_is_as_wide_as_the_page(browser, address, root) -> Non
     wait("the same from its address", lambda: browser.execute_script(size, "Return")[0] > 2 * width)
 
 
+def test_pin_enlarge_and_y_are_pressed_with_keys_and_keep_the_focus(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def focused() -> list[str]:
+        active = browser.switch_to.active_element
+        return [active.get_attribute(f"data-{name}") for name in ("tool", "panel")]
+
+    browser.get(f"{address}run/one")
+    wait("the entropy", lambda: traces(browser, "Entropy"))
+    browser.execute_script("document.querySelector('[data-tool=pin][data-panel=entropy]').focus()")
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("a section of pins", lambda: sections(browser)[:1] == ["Pinned"] and focused() == ["pin", "entropy"])
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert focused() == ["enlarge", "entropy"]
+    browser.switch_to.active_element.send_keys(Keys.SPACE)
+    wait("a large one", lambda: query(browser).get("large") == ["entropy"])
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    assert focused() == ["y", "entropy"]
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("its own axis", lambda: query(browser).get("y-most") == ["entropy"])
+    assert focused() == ["y", "entropy"]
+
+
 def test_a_panel_has_a_y_axis_of_its_own(browser, address, root) -> None:
     axis = f"const axis = {_PLOT}._fullLayout.yaxis; return [axis.type, axis.range[1]]"
     browser.get(f"{address}run/one")

@@ -210,6 +210,17 @@ def test_enter_in_a_row_of_a_member_opens_it(browser, address, root) -> None:
     wait("its page", lambda: texts(browser, "h1") == ["single/member 2"])
 
 
+def test_enter_on_a_mark_keeps_its_line_in_front(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{address}sweep/single")
+    wait("a line each", lambda: len(lines(browser)) == 4 and len(members(browser)) == 4)
+    browser.execute_script('document.querySelector("#members .ag-row [col-id=curves]").focus()')
+    browser.switch_to.active_element.send_keys(Keys.ENTER)
+    wait("the line in front", lambda: len(query(browser).get("line", [])) == 1)
+    assert texts(browser, "h1") == ["single"]
+
+
 def test_evaluations_have_a_column_once_there_are_any(browser, address, root, make_run) -> None:
     from launch.records.metrics_db import MetricsDb, Tick
 

@@ -159,6 +159,43 @@ def test_enter_on_a_row_opens_it(browser, address, root) -> None:
     wait("its page", lambda: texts(browser, "h1") == ["a1"])
 
 
+def test_eyes_folds_and_dropdowns_are_reached_and_used_with_keys(browser, address, root) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def press(key: str) -> None:
+        browser.switch_to.active_element.send_keys(key)
+
+    def reach(cell: str) -> None:
+        """Go into a cell of the table with the Tab key, from the one to its left."""
+        wait("the cell", lambda: browser.find_elements("css selector", cell))
+        browser.execute_script("document.querySelector(arguments[0]).previousElementSibling.focus()", cell)
+        press(Keys.TAB)
+
+    browser.get(f"{address}?run=a1&run=a2")
+    wait("two curves", lambda: sorted(traces(browser, RETURN)) == ["a1", "a2"])
+    reach("#table .ag-row:has([aria-label='hide a1']) [col-id=mark]")
+    press(Keys.ENTER)
+    wait("one curve", lambda: traces(browser, RETURN) == ["a2"] and query(browser)["hide"] == ["a1"])
+    press(Keys.ENTER)
+    wait("both again", lambda: len(traces(browser, RETURN)) == 2 and "hide" not in query(browser))
+    reach("#table .ag-row:has(.fold) [col-id=name]")
+    press("+")
+    wait(
+        "the members", lambda: "sweep/member 0" in names_in_table(browser) or query(browser).get("opened") == ["sweep"]
+    )
+    wait("their rows", lambda: browser.execute_script("return document.querySelectorAll('#table .inside').length") > 0)
+    press("-")
+    wait("no members", lambda: "opened" not in query(browser))
+    find(browser, "#smoothing .dash-slider-thumb").send_keys(Keys.TAB)
+    assert browser.switch_to.active_element.get_attribute("id") == "curves"
+    press(Keys.ENTER)
+    wait("the choices", lambda: texts(browser, ".dash-dropdown-content .dash-options-list-option"))
+    press(Keys.ARROW_DOWN)
+    press(Keys.ENTER)
+    wait("a curve for both seeds", lambda: query(browser).get("curves") == ["interval"])
+    assert browser.switch_to.active_element.get_attribute("id") == "curves", "the focus is lost"
+
+
 def said_values(browser: Any) -> list[list[str]]:
     """Return the moment and the values that are shown above or below each figure."""
     script = """
@@ -183,7 +220,9 @@ def test_values_at_the_pointer_do_not_cover_the_curves(browser, address, root, p
     browser.get(f"{address}{page}")
     wait("curves", lambda: graphs(browser))
     place = find(browser, ".linked .nsewdrag")
-    browser.execute_script("arguments[0].scrollIntoView({block: arguments[1] ? 'center' : 'start'})", place, has_room_above)
+    browser.execute_script(
+        "arguments[0].scrollIntoView({block: arguments[1] ? 'center' : 'start'})", place, has_room_above
+    )
     if not has_room_above:
         browser.execute_script("window.scrollBy(0, -document.querySelector('.sticky').offsetHeight)")
     ActionChains(browser).move_to_element(place).move_by_offset(9, 4).perform()
