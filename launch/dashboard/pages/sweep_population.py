@@ -22,8 +22,8 @@ from launch.records.listing import Entry
 CONTROLS = (Control("traced", "member", None),)
 _ABOUT_LINEAGE = (
     "arrow and diamond: copy; circle: changed settings; thick line: the ancestors; a population of more than "
-    f"{MOST_GROUPS} has a lane for each setting that members began with, or for ranges of one of them, and the number of "
-    "these members"
+    f"{MOST_GROUPS} has a lane for each setting that members began with, or for ranges of one of them, and the number "
+    "of these members"
 )
 _ABOUT_SCHEDULE = "settings that led to this member, through all its ancestors"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from in_chromium import IN_CHROMIUM, bring_all, find, texts, too_wide_px, wait, without_findings

@@ -48,8 +48,9 @@ def root(shared_runs) -> Path:
 def tiles(browser: Any) -> dict[str, list[str]]:
     """Return the number of each tile and the words below it, once there are any."""
     script = """
-      return Object.fromEntries(Array.from(document.querySelectorAll('#tiles .tile')).map((tile) => [
-        tile.querySelector('.label').textContent, ['strong', 'small'].map((each) => tile.querySelector(each).textContent)]));
+      const words = (tile, css) => tile.querySelector(css).textContent;
+      return Object.fromEntries(Array.from(document.querySelectorAll('#tiles .tile'), (tile) => [words(tile, '.label'),
+        [words(tile, 'strong'), words(tile, 'small')]]));
     """
     found: dict[str, list[str]] = wait("the tiles", lambda: browser.execute_script(script))
     return found

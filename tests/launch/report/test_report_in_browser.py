@@ -45,7 +45,7 @@ def in_dark(browser: Any) -> None:
 
 
 _COLUMNS = """
-  const places = Array.from(document.querySelectorAll('.pictures img')).map((each) => each.getBoundingClientRect().left);
+  const places = Array.from(document.querySelectorAll('.pictures img'), (each) => each.getBoundingClientRect().left);
   return new Set(places.map(Math.round)).size;
 """
 
