@@ -100,10 +100,10 @@ def _key_of_ranges(settings: Sequence[SettingReturns]) -> str | None:
 def _agreement(values: np.ndarray, returns: np.ndarray) -> float:
     """Return the size of the rank correlation of a setting with the returns that there are, in [0, 1]."""
     known = np.isfinite(returns)
-    ranks = [np.unique(each[known], return_inverse=True)[1] for each in (values, returns)]
-    if any(rank.size == 0 or rank.max() == 0 for rank in ranks):
+    own, theirs = (np.unique(each[known], return_inverse=True)[1].astype(np.float64) for each in (values, returns))
+    if not known.any() or own.max() == 0 or theirs.max() == 0:
         return 0.0
-    return float(abs(np.corrcoef(*ranks)[0, 1]))
+    return float(abs(np.corrcoef(own, theirs)[0, 1]))
 
 
 def _number(value: Any) -> float:
