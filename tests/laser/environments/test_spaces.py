@@ -290,10 +290,8 @@ def test_reals_in_a_space_of_integers_are_refused():
 
 
 @pytest.mark.parametrize("space", [spaces.MultiBinary(2), spaces.Box(0, 1, (2,), bool)])
-@pytest.mark.parametrize(
-    ("wrong", "got"), [([0, 2], "2"), ([0.5, 1.0], "0.5"), ([np.nan, 1.0], "nan"), ([-1, 1], "-1")]
-)
-def test_bits_are_0_or_1(space, wrong, got):
+@pytest.mark.parametrize("wrong", [2, 0.5, np.nan, -1])
+def test_bits_are_0_or_1(space, wrong):
     reader = observation_reader(space)
     for fine in (np.array([0, 1], np.int8), np.array([False, True]), np.array([0.0, 1.0])):
         np.testing.assert_array_equal(reader.read_items([fine])["observation"], [[0.0, 1.0]])
