@@ -78,7 +78,8 @@ def run_laser(row: Row, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         run_dir = Path(place) / "run"
         command = [*measure.LASER, "train", row.preset, "--env", row.env, "--steps", row.steps, "--seed", seed]
-        command += ["--run-dir", run_dir, "--quiet", "--json"]
+        # One thread, as the peers have.
+        command += ["--learner.torch-threads", 1, "--run-dir", run_dir, "--quiet", "--json"]
         command += ["--stop-at-return", row.target] if row.target is not None else []
         result = measure.run_json(command, _TIMEOUT_S)
         returns = read_series(run_dir / "metrics.db", "charts/episodic_return")

@@ -1,31 +1,34 @@
-"""LunarLander-v3 (Box2D) with LASER, and other tasks of vectors and discrete actions."""
+"""LunarLander-v3 (Box2D) with 3-step double DQN, and other tasks of vectors and discrete actions, on one core."""
 
-import dataclasses
-
-from laser.algorithms.laser import LaserConfig
-from launch.presets.cartpole import cartpole
+from laser.algorithms.dqn import DqnConfig
+from laser.networks.config import NetworkConfig
 from launch.settings.train_config import TrainConfig
 from replay_server.config import ReplayConfig
 
 
 def box2d() -> TrainConfig:
-    """Return the config: CartPole's, with a longer horizon, a larger replay and steps that shrink."""
-    config = cartpole()
-    assert isinstance(config.algorithm, LaserConfig)
-    algorithm = dataclasses.replace(
-        config.algorithm,
-        learning_rate=1e-3,
-        learning_rate_schedule="linear",
-        discount=0.99,
-        trust_region_threshold=0.1,
-        entropy_cost=0.02,
-        reward_scale=0.1,
-    )
-    return dataclasses.replace(
-        config,
+    """Return the config: an update of 128 steps every second env step, and target networks that follow slowly.
+
+    LASER learns to hover over the ground here and stays below 200 (benchmarks/notes/2026-11-learning.md).
+    """
+    return TrainConfig(
         env="LunarLander-v3",
         steps=500_000,
-        stop_at_return=float("inf"),
-        algorithm=algorithm,
-        replay=ReplayConfig(capacity_steps=50_000, min_steps=512),
+        runtime="lockstep",
+        num_envs=1,
+        unroll_length=8,
+        algorithm=DqnConfig(
+            learning_rate=5e-4,
+            optimizer_epsilon=1e-8,
+            batch_size=128,
+            num_steps=3,
+            double=True,
+            dueling=True,
+            epsilon_updates=10_000,
+            epsilon=0.02,
+            target_rate=0.005,
+            target_period=1,
+        ),
+        network=NetworkConfig(hidden_sizes=(256, 256), activation="relu"),
+        replay=ReplayConfig(capacity_steps=100_000, min_steps=1_000, samples_per_insert=64.0),
     )

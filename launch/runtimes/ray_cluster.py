@@ -24,9 +24,9 @@ from laser.config import Problem, raise_problems
 from laser.ports import ReplayPort
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
-from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
 from launch.runtimes.ray_replay import NearestShard, RayReplay
+from launch.runtimes.ray_side_effects import kept_as_it_was
 from launch.runtimes.runtime import ShardPort
 
 _KEY = "ray-address"

@@ -40,13 +40,13 @@ from launch.recording.process_usage import ProcessUsage
 from launch.recording.tracker import Tracker
 from launch.runtimes.hangs import hung_in_close
 from launch.runtimes.host import CLOSE_DEADLINE_S, Host
-from launch.runtimes.kept_process import kept_as_it_was
 from launch.runtimes.ray_calls import RETRY_S, call_remote
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
 from launch.runtimes.ray_parameters import RayParameters, serve_parameters
 from launch.runtimes.ray_replay import RayReplay, serve_shards
+from launch.runtimes.ray_side_effects import kept_as_it_was
 from launch.runtimes.runtime import NotPlacedError, ShardPort, StorePort, Worker, WorkerDiedError
 
 C = TypeVar("C")

@@ -168,6 +168,7 @@ class _Session:
         with waiting_for("Ray to start"):
             self._runtime = make_runtime(self._config, self._plan.needs)
         self._stack.callback(self._close_runtime)
+        self._end_if_stopped()
         for run, recorder in zip(self._runs, self._recorders, strict=True):
             self._track(recorder, run)
         self._say(self._notes())

@@ -275,6 +275,20 @@ def test_a_signal_saves_the_run_and_a_shard_that_may_not_die_ends_it_with_one_li
     assert totals["unrolls_lost/shard"] > 0.0
 
 
+def test_a_signal_while_ray_starts_ends_the_run_with_its_own_line(tmp_path):
+    run, deadline = start(tmp_path / "run", 10_000_000), time.monotonic() + 60.0
+    while not list(session_folders(run.pid)):  # Ray has begun, and goes on for a second or more
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < deadline, "Ray has not begun to start"
+        time.sleep(0.01)
+    run.send_signal(signal.SIGTERM)
+    output, errors = run.communicate(timeout=120)
+    assert run.returncode == 143, errors
+    assert not output
+    assert errors.splitlines()[-1] == "stopped: by SIGTERM; nothing was trained yet; start it again", errors
+    assert not list(session_folders(run.pid))
+
+
 def test_a_closed_terminal_saves_the_run_and_leaves_nothing_behind(tmp_path):
     run = start(tmp_path / "run", 10_000_000)
     await_log(tmp_path / "run", "running")
