@@ -213,6 +213,8 @@ class EnvironmentSpec:
         actions: the action spec.
         action_repeat: frames per agent step (`frames = env steps * action_repeat`).
         tasks: task names; an unroll's `task` indexes this.
+        saved_statistics: names of the running statistics of its wrappers, which checkpoints hold.
+        unsaved_statistics: names of other statistics in its wrappers and in itself, which checkpoints leave out.
     """
 
     id: str
@@ -220,6 +222,8 @@ class EnvironmentSpec:
     actions: ActionSpec
     action_repeat: int = 1
     tasks: tuple[str, ...] = field(default=("",))
+    saved_statistics: tuple[str, ...] = field(default=(), compare=False)
+    unsaved_statistics: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def has_action_masks(self) -> bool:

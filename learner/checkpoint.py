@@ -29,6 +29,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from laser.directories import make_directory, sync_directory
+
 SCHEMA_VERSION = 2  # 1 had no compressed arrays
 _NAME = re.compile(r"(\d{6,})-step-(\d+)")
 _UNFINISHED = ".writing-"
@@ -100,7 +102,7 @@ def save_checkpoint(
     if score is not None and math.isnan(score):
         score = None
     encoded_state = json.dumps(state).encode()
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
     for leftover in root.glob(_UNFINISHED + "*"):
         shutil.rmtree(leftover)
     existing = list_checkpoints(root)
@@ -112,7 +114,7 @@ def save_checkpoint(
     except OSError:
         shutil.rmtree(beside, ignore_errors=True)  # on a full disk its room is needed
         raise
-    _sync_directory(root)
+    sync_directory(root)
     _remove_old(root, keep_last)
     return target
 
@@ -158,8 +160,8 @@ def _write_all(
     written = _write(beside / "manifest.json", json.dumps(manifest, indent=1).encode())
     _write(beside / "manifest.json.sha256", written["sha256"].encode())
     if names:
-        _sync_directory(beside / "arrays")
-    _sync_directory(beside)
+        sync_directory(beside / "arrays")
+    sync_directory(beside)
     _rename(beside, target)
 
 
@@ -339,11 +341,3 @@ def _write(path: Path, data: Any) -> dict[str, Any]:
 
 def _rename(source: Path, target: Path) -> None:
     source.rename(target)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

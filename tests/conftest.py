@@ -137,11 +137,39 @@ def missing_for(path, test=""):
 
 
 @pytest.fixture(autouse=True)
-def _accounts_balance(request):
+def _accounts_balance(request, _made_directories):
     """Every run that a test leaves in its `tmp_path` has accounts whose two sides are equal, however it ended."""
     place = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
     yield
-    for path in () if place is None else place.rglob("metrics.db"):
+    if place is not None:
+        _made_directories.remove(place)
+        _assert_balance(place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _made_directories(tmp_path_factory):
+    """Return the list of the directories that `tmp_path_factory` has made and whose runs are not checked yet."""
+    made, make = [], tmp_path_factory.mktemp
+
+    def mktemp(*arguments, **options):
+        made.append(make(*arguments, **options))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tmp_path_factory, "mktemp", mktemp)
+        yield made
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _accounts_of_modules_balance(_made_directories):
+    """The same holds of the runs that the tests of a module share, at its end."""
+    yield
+    while _made_directories:
+        _assert_balance(_made_directories.pop())
+
+
+def _assert_balance(place):
+    for path in place.rglob("metrics.db"):
         from balances import imbalances_in
 
         assert not imbalances_in(path), f"{path}: {imbalances_in(path)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,10 @@ _MOST_CHANNELS = {"uint8": 16, "bool": 64}
 _MOST_ONE_HOT = 1024
 _MOST_VALUES = 10_000_000
 _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Text, and Dict or Tuple of those"
+
+
+Holds = Literal["numbers", "floats", "integers", "bits"]
+"""What a space of numbers holds: anything real, or what its dtype says; MultiBinary and vectors of bools hold bits."""
 
 
 class UnsupportedSpaceError(ValueError):
@@ -42,13 +46,15 @@ class ArrayReader:
         spec: spec of the converted array.
         shape: shape of one item in the environment; of a text: of its one-hot letters.
         dtype: dtype in which items are collected before their conversion.
-        holds_integers: whether the space's own dtype is one of integers.
+        holds: what the numbers of a vector may be.
     """
 
     spec: ObservationSpec
     shape: tuple[int, ...]
     dtype: str
-    holds_integers: bool = False
+    holds: Holds = "numbers"
+    _kinds: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The kinds of dtype that a space of floats may have, from its first array on."""
 
     def array_of(self, name: str, value: Any, num_leading: int) -> np.ndarray:
         """Return a value of the environment as a checked array; a text as its one-hot letters.
@@ -69,7 +75,7 @@ class ArrayReader:
         return array
 
     def check(self, name: str, value: np.ndarray, num_leading: int) -> None:
-        """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space."""
+        """Raise EnvironmentFailedError unless the array has the shape and a dtype of its space, and bits are 0 or 1."""
         if value.shape[num_leading:] != self.shape:
             raise EnvironmentFailedError(
                 "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
@@ -81,12 +87,27 @@ class ArrayReader:
             fits, wanted = kind in "biu", "bools"
         elif isinstance(self.spec, CategorySpec):
             fits, wanted = kind in "iu", "an integer dtype"
-        elif self.holds_integers:  # reals would be of another scale
+        elif self.holds == "integers":  # reals would be of another scale
             fits, wanted = kind in "iub", "an integer dtype, as its space says"
+        elif self.holds == "floats":
+            fits = self._fits_floats(kind)
+            wanted = "a float dtype, as its space says" if kind in "iub" else "a real dtype"
         else:
             fits, wanted = kind in "fiub", "a real dtype"
         if not fits:
             raise EnvironmentFailedError("wrong_shape", f"{name} must have {wanted}, got {value.dtype}")
+        if self.holds == "bits" and kind != "b" and not (fine := (value == 0) | (value == 1)).all():
+            # Here, since the memory that processes share has the space's dtype, which makes 0.5 a 0.
+            raise EnvironmentFailedError("wrong_shape", f"{name} must hold 0s and 1s, got {value[~fine][0]}")
+
+    def _fits_floats(self, kind: str) -> bool:
+        """Return whether a space of floats may have this kind of dtype.
+
+        Integers and bools would be of another scale, unless the environment gives them from its first array on.
+        """
+        if not self._kinds and kind in "fiub":
+            self._kinds.append({"f": "f", "b": "fb"}.get(kind, "fiu"))
+        return bool(self._kinds) and kind in self._kinds[0]
 
     def convert(self, name: str, batch: np.ndarray) -> np.ndarray:
         """Convert checked items [M, *shape] to the form of the spec, in new memory; check the values.
@@ -116,7 +137,7 @@ class ArrayReader:
             if np.isfinite(batch).all():
                 raise EnvironmentFailedError("not_finite", f"{name} does not fit float32: {_first_bad(values, batch)}")
             raise EnvironmentFailedError("not_finite", f"{name} is not finite: {_first_bad(batch)}")
-        if self.holds_integers and (values != batch).any():
+        if self.holds == "integers" and (values != batch).any():
             inexact = int(batch[values != batch][0])
             raise EnvironmentFailedError(
                 "not_finite", f"{name} holds the integer {inexact}, which float32 cannot hold; scale or split it"
@@ -173,7 +194,7 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         spec = _category(name, sum(counts), space.shape, starts=tuple(starts), counts=tuple(counts))
         return ArrayReader(spec, space.shape, "int64")
     if isinstance(space, spaces.MultiBinary) and 0 not in space.shape:
-        return ArrayReader(VectorSpec(space.shape), space.shape, "float32")
+        return ArrayReader(VectorSpec(space.shape), space.shape, "float32", "bits")
     if isinstance(space, spaces.Text):
         alphabet = "".join(sorted(space.character_set))
         text = VectorSpec((int(space.max_length), len(alphabet)), alphabet)
@@ -195,7 +216,8 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     collected = "float64" if dtype not in ("float32", "float16") else "float32"
-    return ArrayReader(VectorSpec(shape), shape, collected, holds_integers=space.dtype.kind in "iu")
+    holds: dict[str, Holds] = {"f": "floats", "i": "integers", "u": "integers", "b": "bits"}
+    return ArrayReader(VectorSpec(shape), shape, collected, holds[space.dtype.kind])
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:

@@ -26,6 +26,7 @@ from laser.environments.masked import MaskedEnvironment, MaskedVector, Place, fi
 from laser.environments.own import find_own, is_only_here, takes
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
+from laser.environments.statistics import name_statistics
 from laser.environments.suite import Suite, env_error, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
@@ -298,7 +299,9 @@ def describe_spaces(
         environment.close()
         wrong, _, general = str(error).partition("; ")
         raise env_error(f"{id}: {wrong}", remedy or general) from error
-    return EnvironmentSpec(id, reader.specs, writer.spec), reader, writer
+    saved, unsaved = name_statistics(environment)
+    spec = EnvironmentSpec(id, reader.specs, writer.spec, saved_statistics=saved, unsaved_statistics=unsaved)
+    return spec, reader, writer
 
 
 def _frame_stack(environment: Any) -> FrameStack | None:

@@ -53,7 +53,11 @@ def join_specs(env: str, specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
                     remedy,
                 )
     ids = tuple(spec.id for spec in specs)
-    return EnvironmentSpec(env, first.observations, first.actions, first.action_repeat, ids)
+    saved, unsaved = (
+        tuple(dict.fromkeys(name for spec in specs for name in getattr(spec, names)))
+        for names in ("saved_statistics", "unsaved_statistics")
+    )
+    return EnvironmentSpec(env, first.observations, first.actions, first.action_repeat, ids, saved, unsaved)
 
 
 def share_out(num_tasks: int, num_envs: int, first_environment: int) -> np.ndarray:

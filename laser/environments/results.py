@@ -32,11 +32,26 @@ def read_flag(name: str, flag: Any) -> bool:
     """
     if isinstance(flag, (bool, np.bool_)):
         return bool(flag)
-    is_scalar = isinstance(flag, (int, np.number)) or (isinstance(flag, np.ndarray) and flag.ndim == 0)
+    is_scalar = isinstance(flag, (int, float, np.number)) or (isinstance(flag, np.ndarray) and flag.ndim == 0)
     if is_scalar and flag in (0, 1):
         return bool(flag)
     got = f"an array of shape {flag.shape}" if isinstance(flag, np.ndarray) and flag.ndim else repr(flag)
     raise EnvironmentFailedError("wrong_shape", f"{name} must be True or False, got {got}")
+
+
+def read_flags(name: str, flags: Any, num_envs: int) -> np.ndarray:
+    """Return a vector's `terminated` or `truncated` as bools [num_envs] in new memory.
+
+    Raises:
+        EnvironmentFailedError: a flag is neither a bool nor 0 or 1, or their shape is wrong.
+    """
+    given = np.asarray(flags)
+    if given.shape != (num_envs,):
+        raise EnvironmentFailedError("wrong_shape", f"{name} must have shape ({num_envs},), got {given.shape}")
+    if given.dtype != bool:
+        given = np.array([read_flag(name, flag) for flag in given])
+    checked: np.ndarray = np.array(given, bool)
+    return checked
 
 
 def read_rewards(rewards: Any, num_envs: int) -> np.ndarray:

@@ -33,6 +33,8 @@ class Moments:
     num: int = 1
 
 
+_NUMBERS = (int, float, np.number, np.ndarray)
+
 Statistics = dict[int, list[Moments]]
 """By task, the statistics of an environment's wrappers, the outermost first; tasks without any are left out."""
 
@@ -116,6 +118,26 @@ def write_wrappers(environment: Any, moments: Sequence[Moments], frozen: bool) -
         if hasattr(wrapper, "update_running_mean"):
             wrapper.update_running_mean = not frozen
     return True
+
+
+def name_statistics(environment: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of the statistics that `read_wrappers` reads, and those of others that can be seen.
+
+    Others have a mean and a variance or deviation, too, and are not Gymnasium's, or not a wrapper's.
+    """
+    import gymnasium
+
+    found = _find(environment)
+    saved = {id(running) for _, _, running in found}
+    others = []
+    while True:
+        for name, value in sorted(getattr(environment, "__dict__", {}).items()):
+            numbers = {key for key in ("mean", "var", "std") if isinstance(getattr(value, key, None), _NUMBERS)}
+            if id(value) not in saved and "mean" in numbers and len(numbers) > 1:
+                others.append(f"{type(environment).__name__}.{name}")
+        if not isinstance(environment, gymnasium.Wrapper | gymnasium.vector.VectorWrapper):
+            return tuple(name for _, name, _ in found), tuple(others)
+        environment = environment.env
 
 
 def _find(environment: Any) -> list[tuple[Any, str, Any]]:

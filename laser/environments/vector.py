@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode
 
 from laser.environments import restoring
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of
-from laser.environments.results import read_rewards
+from laser.environments.results import read_flags, read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.statistics import Statistics, read_wrappers, write_wrappers
 from laser.environments.sync import draw
@@ -121,7 +121,8 @@ class GymnasiumVector:
         num_envs = self.num_envs
         read = self._reader.read_batch(observations, num_envs)
         rewards = read_rewards(rewards, num_envs)
-        terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
+        terminated = read_flags("terminated", terminated, num_envs)
+        truncated = read_flags("truncated", truncated, num_envs)
         over = terminated | truncated
         if self._autoreset is AutoresetMode.NEXT_STEP:
             ignored, self._over = self._over, over
@@ -167,14 +168,3 @@ class GymnasiumVector:
             raise failure_of(error) from error
         read = self._reader.read_batch(observations, self.num_envs)
         return {name: value[ended] for name, value in read.items()}
-
-    def _flags(self, name: str, flags: Any) -> np.ndarray:
-        given = np.asarray(flags)
-        if given.dtype.kind not in "biu":
-            raise EnvironmentFailedError("wrong_shape", f"{name} must be True or False, got dtype {given.dtype}")
-        checked = np.array(given, bool)
-        if checked.shape != (self.num_envs,):
-            raise EnvironmentFailedError(
-                "wrong_shape", f"{name} must have shape ({self.num_envs},), got {checked.shape}"
-            )
-        return checked

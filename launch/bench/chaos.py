@@ -62,11 +62,11 @@ def run(options: Options) -> dict[str, Any]:
         begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
         faults = Faults(victim, rng, None if no_disk else disk)
         _make_all(options, faults, victim, rng, not no_disk)
-        victim.wait_for_updates()  # what the last fault cost is part of the account
-        while options.steps and not victim.has_ended:
-            victim.wait_for_updates()
+        victim.wait_for_updates()  # what the last fault cost is part of the account, and what follows is not
         victim.look()
         updates, seconds = victim.looks[-1].num_updates - num_before, time.monotonic() - begun_at
+        while options.steps and not victim.has_ended:
+            victim.wait_for_updates()
         ended_by_itself = victim.has_ended
         if not ended_by_itself:
             rates.append(_undisturbed_rate(victim))
@@ -100,11 +100,17 @@ def _undisturbed_rate(victim: Victim) -> float:
 
 
 def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool) -> None:
-    """Make faults until the kills or the minutes are over, or the run has ended."""
+    """Make faults until the kills or the minutes are over, or the run has ended.
+
+    Each fault's time is drawn from the begin of the one before: what that one took is no part of the pause. A fault
+    whose victim is away, since another fault ended it, waits for it.
+    """
+    begun_at = time.monotonic()
     until = math.inf if options.kills else time.monotonic() + 60.0 * options.minutes
     planned = planned_faults(options.kills, rng, can_fill_disk)
     for fault in planned if options.kills else endless_faults(rng, can_fill_disk):
-        victim.wait(min(until - time.monotonic(), rng.exponential(options.every)))
-        if victim.has_ended or time.monotonic() >= until:
+        victim.wait(min(until, begun_at + rng.exponential(options.every)) - time.monotonic())
+        begun_at = time.monotonic()
+        if victim.has_ended or begun_at >= until:
             return
         faults.make(fault)

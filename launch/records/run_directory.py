@@ -159,7 +159,8 @@ def open_run(
             yield run
         except BaseException as error:
             if run.goes_on:
-                is_first = not config.resume and run.is_in_place and not run.has_checkpoint
+                saved = run.has_checkpoint or _have_members_checkpoints(path)
+                is_first = not config.resume and run.is_in_place and not saved
                 if isinstance(error, OutputError) and is_first:
                     raise _at_the_start(error, ": there is no checkpoint yet") from error
                 raise
@@ -245,15 +246,23 @@ def _checkpoint_names(path: Path) -> list[str]:
     return [item.name for item in path.iterdir() if item.name[0].isdigit()]
 
 
+def _have_members_checkpoints(sweep: Path) -> bool:
+    with suppress(OSError):  # they may be going away at this moment
+        return any(_checkpoint_names(path) for path in sweep.glob("members/*/checkpoints"))
+    return False
+
+
 def _safe(path: Path) -> str:
-    """Return what is left of a run in a directory, and how to continue with it."""
+    """Return what is left of a run or a sweep in a directory, and how to continue with it."""
+    remedy = "" if (path / "config.json").exists() else " once its config.json is back"
+    if _have_members_checkpoints(path):
+        return f"the checkpoints of its members are safe; to continue from them{remedy}: {resume_command(path)}"
     try:
         newest = max(_checkpoint_names(path / "checkpoints"), default="")
     except OSError:
         newest = ""
     if not newest:
         return "no checkpoint is left; start again"
-    remedy = "" if (path / "config.json").exists() else " once its config.json is back"
     return f"{path}/checkpoints/{newest} is safe; to continue from it{remedy}: {resume_command(path)}"
 
 

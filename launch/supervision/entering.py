@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from laser.environments.statistics import Statistics
 from laser.ports import wait
+from laser.specs import EnvironmentSpec
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.supervision.checkpointing import SavedMember
@@ -46,6 +47,8 @@ def enter(
         words += _give_statistics(topology, state.statistics)
         if not replay.has_content and topology.config.algorithm.num_drawn and not topology.config.init_replay:
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
+    else:
+        words += _about_statistics(topology.member.environment)
     initial = read_initial_weights(topology.member)
     if initial is not None:
         initial.load_into(topology.learner)
@@ -72,6 +75,17 @@ def _share_of_log(topology: Topology) -> list[str]:
     if not any(each.num_stored_log.unrolls for each in stats):
         return ["warning: the replay holds nothing of a log, so that nothing is drawn by replay.log-share"]
     return [f"of what is replayed, {first:.0%} is of the log" + ("" if first == final else f", {final:.0%} at the end")]
+
+
+def _about_statistics(environment: EnvironmentSpec) -> Iterator[str]:
+    """Yield which statistics of wrappers checkpoints will hold, and which not."""
+    if environment.saved_statistics:
+        yield f"checkpoints hold the statistics {', '.join(environment.saved_statistics)}: --resume goes on with them"
+    if environment.unsaved_statistics:
+        yield (
+            f"warning: checkpoints leave out the statistics {', '.join(environment.unsaved_statistics)}, which begin "
+            "anew after --resume; a wrapper's gymnasium.wrappers.utils.RunningMeanStd is saved"
+        )
 
 
 def _give_statistics(topology: Topology, statistics: Statistics) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from laser.directories import make_directory, sync_directory
 from replay_server.saving.contents import Contents, join_contents
 
 _UNFINISHED = ".writing-"
@@ -62,12 +63,12 @@ class Segment:
 
 
 def write_segment(root: Path, shard: int, contents: Contents) -> Segment:
-    """Write contents to a file whose name no other file has ever had, and flush it.
+    """Write contents to a file whose name no other file has ever had, and flush it and its name.
 
     Raises:
         OSError: the file cannot be written.
     """
-    root.mkdir(parents=True, exist_ok=True)
+    make_directory(root)
     beside = root / f"{_UNFINISHED}{shard}"
     try:
         with beside.open("w+b") as file:
@@ -83,6 +84,7 @@ def write_segment(root: Path, shard: int, contents: Contents) -> Segment:
     start, stop = int(contents.positions.min()), int(contents.positions.max()) + 1
     name = f"shard{shard}-{start:09d}-{stop:09d}-{digest[:8]}.npz"
     beside.rename(root / name)
+    sync_directory(root)
     return Segment(name, start, stop, len(contents), size, digest)
 
 

@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 TOKEN = "0123456789abcdef" * 4
+PATIENCE_S = 240.0
 
 
 def environment(**changes):
@@ -60,6 +61,11 @@ class Nodes:
         (found,) = [each for each in children if "".join(each.cmdline()).startswith(f"ray::{host}")]
         found.parent().kill()
 
+    def hosts(self):
+        """Return the processes of runs on all nodes, which Ray names after what they host."""
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        return [each for each in children if "".join(_command(each)).startswith("ray::_")]
+
     def close(self):
         self._process.stdin.close()
         self._process.wait(30)
@@ -69,6 +75,13 @@ class Nodes:
         line = self._process.stdout.readline().strip()
         assert line, "the nodes did not start"
         return line
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has just ended
+        return []
 
 
 @pytest.fixture(scope="module")
@@ -322,8 +335,37 @@ def test_a_run_outlasts_the_loss_of_its_learners_node(tmp_path, cpus, lost):
     assert not any(num for name, num in totals.items() if name.startswith("ledger/imbalance")), totals
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_killed_driver_leaves_nothing_on_any_node_and_its_run_goes_on(nodes, tmp_path):
+    command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--ray-address", nodes.address]
+    command += ["--num-actors", "2", "--replay.num-shards", "2", "--learner.checkpoint-interval-s", "1"]
+    command += ["--steps", "10000000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
+    said, checkpoints = tmp_path / "said.txt", tmp_path / "run" / "checkpoints"
+    with said.open("wb") as file:
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=file, stderr=file)
+        try:
+            _wait_until(lambda: len(list_checkpoints(checkpoints)) > 1, process)
+            kinds = {"".join(_command(each)).split("Host")[0] for each in nodes.hosts()}
+            assert {"ray::_Learner", "ray::_Actor", "ray::_Shard", "ray::_Parameter"} <= kinds
+        finally:
+            process.kill()
+            process.wait()
+    deadline = time.monotonic() + 60.0
+    while left := nodes.hosts():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
+    saved = int(list_checkpoints(checkpoints)[0].name.rpartition("-")[2])
+    options = ["--resume", "--steps", str(saved + 500)]
+    code, output, errors = train(tmp_path, nodes.address, options=options)
+    assert code == 0, errors
+    assert json.loads(output[-1])["env_steps"] >= saved + 500
+    assert not any(n for name, n in newest_totals(tmp_path / "run").items() if name.startswith("ledger/imbalance"))
+    assert not nodes.hosts()
+
+
 def _wait_for(path, words, process):
-    deadline = time.monotonic() + 120.0
+    deadline = time.monotonic() + PATIENCE_S
     while words not in path.read_text(errors="replace"):
         assert process.poll() is None, path.read_text(errors="replace")[-2000:]
         assert time.monotonic() < deadline, path.read_text(errors="replace")[-2000:]
@@ -335,7 +377,7 @@ def _wait_for_member(run_dir, number, process):
 
 
 def _wait_until(condition, process):
-    deadline = time.monotonic() + 120.0
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert process.poll() is None
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Ray's own head or raylet, or the driver, is killed during a run: one line at most, and nothing is left behind."""
+"""Ray's head or raylet, or the driver, is killed, or the run renamed: one line at most, and nothing is left behind."""
 
 import subprocess
 import sys
@@ -71,4 +71,18 @@ def test_a_killed_driver_leaves_nothing_behind(training):
     assert session.is_dir()
     process.kill()
     process.communicate(timeout=30)
+    assert_nothing_left(children, session)
+
+
+@pytest.mark.slow
+def test_a_renamed_directory_ends_the_run_with_one_line_and_leaves_nothing_behind(training):
+    process, run, children, session = training
+    moved = run.rename(run.with_name("moved"))
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 74, said
+    *waits, last = said.splitlines()
+    assert not [line for line in waits if not line.startswith("waiting for ")], said
+    assert last.startswith(f"error: run-dir: {run} was moved to {moved}; {moved}/checkpoints/"), said
+    assert last.endswith(f" is safe; to continue from it: {resume_command(moved)}"), said
+    assert not run.exists(), "it was made anew"
     assert_nothing_left(children, session)

@@ -13,6 +13,8 @@ import pytest
 from laser.waiting import current_wait, waiting_for
 from launch.standard_output import FailingStream, name_long_waits
 
+ASCII = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+
 
 def test_messages_are_lost_once_their_reader_has_gone(tmp_path):
     reading, writing = os.pipe()
@@ -56,6 +58,24 @@ def test_a_run_whose_streams_are_closed_trains_and_says_nothing_into_its_files(t
     assert "Traceback" not in ended.stderr
 
 
+def test_a_run_trains_where_the_stream_lacks_characters(tmp_path):
+    run = tmp_path / "Läufe" / "größer"
+    ended = subprocess.run(
+        [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "600", "--run-dir", str(run)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env=ASCII,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.isascii()
+    assert ended.stderr.isascii()
+    assert r"L\xe4ufe" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "finished: steps" in (run / "log.txt").read_text()
+
+
 def test_a_result_is_not_lost_to_a_character_that_the_stream_lacks(tmp_path):
     train = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "600", "--run-dir", str(tmp_path / "run")]
     subprocess.run([*train, "--quiet"], check=True, timeout=90)
@@ -66,7 +86,7 @@ def test_a_result_is_not_lost_to_a_character_that_the_stream_lacks(tmp_path):
         text=True,
         timeout=90,
         check=False,
-        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        env=ASCII,
     )
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout.splitlines()[-1])["episodes_played"] == 2

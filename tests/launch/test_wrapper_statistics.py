@@ -80,6 +80,44 @@ def test_a_checkpoint_holds_the_union_over_all_environments_of_all_actors(run_di
     assert np.abs(observation.mean).max() > 1e-3
 
 
+class OwnMoments:
+    """Running statistics that are not Gymnasium's."""
+
+    def __init__(self):
+        self.mean, self.std, self.count = np.zeros(4), np.ones(4), 0
+
+
+class OwnNormalizer(gymnasium.ObservationWrapper):
+    """A wrapper with statistics that only it knows how to save."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.moments, self.seen, self.scale = OwnMoments(), np.zeros(3), 1.0
+
+    def observation(self, observation):
+        return observation
+
+
+def normalized_cart_pole(render_mode=None):
+    return NormalizeReward(OwnNormalizer(NormalizeObservation(CartPoleEnv(render_mode))))
+
+
+def test_a_fresh_run_says_which_statistics_checkpoints_hold_and_which_not(tmp_path):
+    config = config_for(tmp_path / "run", wrappers="", env=normalized_cart_pole, num_actors=1, quiet=True)
+    laser.train(config)
+    first = (tmp_path / "run" / "log.txt").read_text()
+    held = "NormalizeReward.return_rms, NormalizeObservation.obs_rms"
+    assert f"checkpoints hold the statistics {held}: --resume goes on with them" in first
+    assert "warning: checkpoints leave out the statistics OwnNormalizer.moments, which begin anew" in first
+    laser.train(dataclasses.replace(config, resume=True, steps=STEPS + 20))
+    assert "checkpoints" not in (tmp_path / "run" / "log.txt").read_text().removeprefix(first)
+
+
+def test_a_run_without_statistics_says_nothing_of_them(tmp_path):
+    laser.train(config_for(tmp_path / "run", wrappers="", num_actors=1, steps=64))
+    assert "statistics" not in (tmp_path / "run" / "log.txt").read_text()
+
+
 @pytest.mark.parametrize("schedule", ["lockstep", "free"])
 def test_a_resumed_run_goes_on_with_them(tmp_path, schedule):
     changes = {"runtime": "local", "schedule": schedule}

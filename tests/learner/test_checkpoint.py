@@ -103,7 +103,7 @@ def operations(monkeypatch, fail_at: int, error: BaseException) -> list[str]:
 
         return wrapper
 
-    for name in ("_write", "_rename", "_sync_directory"):
+    for name in ("_write", "_rename", "sync_directory"):
         monkeypatch.setattr(module, name, failing(name))
     return done
 

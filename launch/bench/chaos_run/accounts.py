@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,12 @@ from learner.checkpoint import BadCheckpointError, list_checkpoints, load_checkp
 
 _LEDGER = ("received", "inserted", "stored", "removed", "not_saved", "died", "rejected", "failed", "lost")
 _REASONS = ("totals/restarts/", "totals/unrolls_lost/", "totals/updates_lost/", "totals/shards_lost")
+_IN_SHARDS = "totals/unrolls_lost/shard"
+"""Unrolls that had arrived."""
 
 
 def read_accounts(path: Path) -> dict[str, int]:
-    """Return a run's numbers of unrolls at each stage, what was lost by reason, and what no reason explains.
-
-    Unrolls that were sent are those that actors reported as made, and those that arrived and were not reported.
-    """
+    """Return a run's numbers of unrolls at each stage, what was lost by reason, and what no reason explains."""
     metrics = path / "metrics.db"
     names = [name for name in read_names(metrics) if name.startswith(("ledger/", "totals/"))]
     # What was first recorded after the checkpoint of a killed run has a name, and no point any more.
@@ -31,20 +30,37 @@ def read_accounts(path: Path) -> dict[str, int]:
     def total(prefix: str) -> int:
         return sum(value for name, value in newest.items() if name.startswith(prefix))
 
-    made = newest["totals/unrolls"]
-    sent = made + total("totals/unrolls_unreported/")
-    lost_on_the_way = total("totals/unrolls_lost/") - newest.get("totals/unrolls_lost/shard", 0)
-    arrived = sum(newest[f"ledger/{name}"] for name in ("inserted", "rejected", "failed", "lost"))
     return {
-        "ledger/made": made,
-        "ledger/sent": sent,
+        "ledger/made": newest["totals/unrolls"],
+        "ledger/sent": num_sent(newest),
         **{f"ledger/{name}": newest[f"ledger/{name}"] for name in _LEDGER},
         **{name.removeprefix("totals/"): n for name, n in sorted(newest.items()) if name.startswith(_REASONS)},
-        "unaccounted": sent - arrived - lost_on_the_way,
+        "unaccounted": num_unaccounted(newest),
         "imbalance": total("ledger/imbalance/"),
         "duplicates": newest["ledger/duplicates"],
         "invalid_checkpoints": _num_invalid(path),
     }
+
+
+def num_sent(values: Mapping[str, float]) -> int:
+    """Return how many unrolls actors sent: those that they reported as made, and those that arrived and were not.
+
+    Args:
+        values: the newest of a run's totals and of its ledger, by their names in the record.
+    """
+    unreported = sum(n for name, n in values.items() if name.startswith("totals/unrolls_unreported/"))
+    return int(values["totals/unrolls"] + unreported)
+
+
+def num_unaccounted(values: Mapping[str, float]) -> int:
+    """Return how many unrolls were sent and neither arrived nor are lost under a reason; 0 once nothing is under way.
+
+    Args:
+        values: the newest of a run's totals and of its ledger, by their names in the record.
+    """
+    lost = {name: n for name, n in values.items() if name.startswith("totals/unrolls_lost/") and name != _IN_SHARDS}
+    arrived = sum(values[f"ledger/{name}"] for name in ("inserted", "rejected", "failed", "lost"))
+    return int(num_sent(values) - arrived - sum(lost.values()))
 
 
 def _num_invalid(path: Path) -> int:

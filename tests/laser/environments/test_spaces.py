@@ -1,4 +1,5 @@
 import json
+import pickle
 
 import gymnasium
 import numpy as np
@@ -286,6 +287,37 @@ def test_reals_in_a_space_of_integers_are_refused():
     reader.read_items([np.array([1, 255], np.int64)])
     with pytest.raises(EnvironmentFailedError, match="must have an integer dtype, as its space says, got float32"):
         reader.read_items([np.array([0.5, 1.0], np.float32)])
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(2), spaces.Box(0, 1, (2,), bool)])
+@pytest.mark.parametrize("wrong", [2, 0.5, np.nan, -1])
+def test_bits_are_0_or_1(space, wrong):
+    reader = observation_reader(space)
+    for fine in (np.array([0, 1], np.int8), np.array([False, True]), np.array([0.0, 1.0])):
+        np.testing.assert_array_equal(reader.read_items([fine])["observation"], [[0.0, 1.0]])
+    message = f"^observation must hold 0s and 1s, got {wrong}$"
+    with pytest.raises(EnvironmentFailedError, match=message):
+        reader.check(np.array([1, wrong]))
+    with pytest.raises(EnvironmentFailedError, match=message):
+        reader.read_batch(np.array([[1, 1], [wrong, 0]]), 2)
+
+
+@pytest.mark.parametrize("other", [np.int64, np.uint8, bool])
+@pytest.mark.parametrize("first", [np.float32, np.float64, np.float16])
+def test_a_space_of_reals_gives_integers_or_bools_only_from_its_first_array_on(first, other):
+    def reader():
+        return pickle.loads(pickle.dumps(observation_reader(spaces.Box(0, 1, (2,), np.float32))))
+
+    reals = reader()
+    for dtype in (first, np.float32, np.float64):
+        reals.read_items([np.ones(2, dtype)])
+    with pytest.raises(EnvironmentFailedError, match="must have a float dtype, as its space says, got "):
+        reals.read_items([np.ones(2, other)])
+    whole = reader()
+    for dtype in (other, first, other):
+        whole.read_batch(np.ones((1, 2), dtype), 1)
+    with pytest.raises(EnvironmentFailedError, match="must have a float dtype"):
+        whole.check(np.ones(2, np.int32 if other is bool else bool))
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,7 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
             ["train", "cartpole", "--environment.deadline-s", "1e10"],
             "error: environment.deadline-s: must be above 0 and",
         ),
+        (["train", "cartpole", "--steps", "9" * 30], f"error: steps: must be in [1, 1e+15], got {'9' * 30}"),
         (["train", "cartpole", "--replay.min-steps", "1e9"], "error: replay.min-steps: must be at most"),
         (["trian"], "error: command: there is no command 'trian'; did you mean laser train?"),
         (["dashbord"], "error: command: there is no command 'dashbord'; did you mean laser dashboard?"),

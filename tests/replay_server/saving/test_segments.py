@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +149,23 @@ def test_what_an_interrupted_write_left_is_removed(tmp_path):
     (tmp_path / "mine.txt").write_text("of the user")
     remove_unused(tmp_path, set())
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_checkpoint_never_outlasts_the_name_of_a_segment(tmp_path, monkeypatch):
+    done, root = [], tmp_path / "run" / "replay"
+
+    def flush(descriptor):
+        flushed = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        done.append((flushed, sorted(path.suffix for path in root.iterdir()) if flushed == root else None))
+
+    shard = make_shard()
+    fill(shard, make_streams(shard), 3)
+    monkeypatch.setattr(os, "fsync", flush)
+    SegmentWriter(root, 0).add(*shard.partial_state([], 0))
+    folders = [each for each in done if each[0].is_dir()]
+    assert folders == [(tmp_path, None), (tmp_path / "run", None), (root, [".npz"])], "after the rename"
+    assert [path.name for path, _ in done[:-1] if not path.is_dir()] == [".writing-0"]
+    shard.close()
 
 
 class Ended:
