@@ -49,7 +49,7 @@ def recommend(env: str) -> Recommendation:
 
 def recommend_for(environment: EnvironmentSpec) -> Recommendation:
     """Return the recommended preset of an environment, by its id or else by its spaces."""
-    from laser.specs import ContinuousActions, FramesSpec  # NumPy, which help must not wait for
+    from laser.specs import ContinuousActions, DiscreteActions, FramesSpec  # NumPy, which help must not wait for
 
     if known := _find_by_id(environment.id):
         return known
@@ -58,7 +58,9 @@ def recommend_for(environment: EnvironmentSpec) -> Recommendation:
         return Recommendation("sac", "continuous actions")
     pictures = [spec for spec in environment.observations.values() if isinstance(spec, FramesSpec)]
     if not pictures:
-        return Recommendation("box2d", "vectors and discrete actions")
+        if isinstance(environment.actions, DiscreteActions):
+            return Recommendation("box2d", "vectors and discrete actions")
+        return Recommendation("vectors", "vectors and several discrete actions at a time")
     if min(min(spec.frame_shape[:2]) for spec in pictures) < _SMALL_PICTURE:
         return Recommendation("minatar", "small pictures and discrete actions")
     return Recommendation("atari_small", "pictures and discrete actions")

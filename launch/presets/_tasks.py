@@ -23,6 +23,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     ),
     "Vectors, discrete actions": (
         "box2d",
+        "vectors",
         "cartpole",
         "impala_cartpole",
         "acer_cartpole",

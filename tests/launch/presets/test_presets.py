@@ -3,7 +3,14 @@ import math
 import pytest
 
 from laser.config import ConfigError, find_problems
-from laser.specs import ContinuousActions, DiscreteActions, EnvironmentSpec, FramesSpec, VectorSpec
+from laser.specs import (
+    ContinuousActions,
+    DiscreteActions,
+    EnvironmentSpec,
+    FramesSpec,
+    MultiDiscreteActions,
+    VectorSpec,
+)
 from launch.presets import TASKS, find_presets, load_preset, recommend, recommend_for
 from launch.settings.train_config import TrainConfig
 
@@ -122,6 +129,16 @@ def test_spaces_decide_for_environments_of_ones_own(observation, preset):
     assert recommend_for(spec).preset == preset
     spec = EnvironmentSpec("own", {"observation": observation}, ContinuousActions((-1.0,), (1.0,), (1,)))
     assert recommend_for(spec).preset == "sac"
+
+
+@pytest.mark.parametrize(
+    "actions", [DiscreteActions(3), MultiDiscreteActions((3, 2)), ContinuousActions((-1.0,), (1.0,), (1,))]
+)
+@pytest.mark.parametrize("observation", [VectorSpec((3,)), FramesSpec((7, 7, 3)), FramesSpec((96, 96, 3))])
+def test_what_is_recommended_can_choose_the_environments_actions(observation, actions):
+    spec = EnvironmentSpec("own", {"observation": observation}, actions)
+    config = load_preset(recommend_for(spec).preset)
+    assert config.algorithm.build(spec, config.network)
 
 
 def test_the_presets_of_ners_have_its_table_b_1():

@@ -184,7 +184,7 @@ def test_a_replay_must_take_what_an_actor_sends_at_once():
 
 
 LOCKSTEP = (
-    *("box2d", "minatar", "minigrid"),
+    *("box2d", "minatar", "minigrid", "vectors"),
     *("acer_cartpole", "acer_continuous", "acer_pendulum", "cartpole", "ddpg", "ddpg_pendulum", "dqn_cartpole"),
     *("dqn_mini", "halfcheetah", "hopper", "mini", "naf", "naf_pendulum", "ners_sac", "ners_td3"),
     *("ppo", "ppo_pendulum", "racer"),
