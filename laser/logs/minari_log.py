@@ -7,10 +7,12 @@ everywhere in Minari, the infos of a step stand one place later, after those of 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,12 +34,16 @@ from laser.specs import (
     EnvironmentSpec,
     FramesSpec,
     MaskSpec,
+    MultiDiscreteActions,
     ObservationSpec,
+    VectorSpec,
 )
 
 PREFIX = "minari:"
 _ACTION, _MU, _VERSION, _MEMBER = "laser_action", "laser_mu_", "laser_version", "laser_member"
-_NAME = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
+_NAME = re.compile(r"([\w-][\w/-]*[\w-]/)?[\w-]+-v\d+")  # Minari's own, with a version
+_UNFINISHED = ".writing-"  # Minari passes over directories whose names begin with a point
+_ROOT = "MINARI_DATASETS_PATH"
 _EPISODES_AT_ONCE = 200
 
 
@@ -74,7 +80,7 @@ class MinariLog:
             ("actions", self._writer.spec, environment.actions),
         ):
             if found != wanted:
-                raise LogError(f"{self.name} has other {what} than {environment.id}: {found}, not {wanted}")
+                raise LogError(f"{self.name} has other {what} than {environment.id}: {_differences(found, wanted)}")
         self._numbers = [int(number) for number in self._dataset.episode_indices]
         if not self._numbers:
             raise LogError(f"{self.name} holds no episode; choose another data set")
@@ -121,6 +127,37 @@ class MinariLog:
         )
 
 
+def _differences(found: Any, wanted: Any) -> str:
+    """Return in words how two action specs, or observation specs by name, differ."""
+    if isinstance(found, Mapping):
+        differing = [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]
+        return ", ".join(f"{name} is {_differences(found.get(name), wanted.get(name))}" for name in differing)
+    words = _in_words(found), _in_words(wanted)
+    return "{}, not {}".format(*words if words[0] != words[1] else (found, wanted))
+
+
+def _in_words(spec: ObservationSpec | ActionSpec | None) -> str:
+    match spec:
+        case FramesSpec():
+            return f"pictures of {_shape(spec.frame_shape)}" + (f", {spec.stack} in a stack" if spec.stack > 1 else "")
+        case MaskSpec():
+            return f"a mask of {_shape(spec.shape)} actions"
+        case CategorySpec() | DiscreteActions() | MultiDiscreteActions():
+            sizes = spec.num_values if isinstance(spec, CategorySpec) else spec.num_actions
+            each = f"one of {sizes}" if isinstance(sizes, int) else f"one of each of {', '.join(map(str, sizes))}"
+            return f"{_shape(spec.shape)} times {each}" if isinstance(spec, CategorySpec) and spec.shape else each
+        case VectorSpec():
+            return f"{_shape(spec.shape)} numbers" if spec.shape else "a number"
+        case ContinuousActions():
+            low, high = (", ".join(f"{bound:g}" for bound in bounds) for bounds in (spec.low, spec.high))
+            return f"numbers from ({low}) to ({high})"
+    return "missing"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
 def _check_actions(actions: np.ndarray, spec: ActionSpec, length: int, where: str) -> None:
     """Raise `LogError` unless there is an action of the spec for each step."""
     if actions.shape != (length, *spec.array.shape):
@@ -156,15 +193,38 @@ def write_minari(name: str, environment: EnvironmentSpec, episodes: Iterable[Log
     minari = _import()
     name = name.removeprefix(PREFIX)
     if not _NAME.fullmatch(name):
-        raise LogError(f"{name!r} is no name for a data set; write NAMESPACE/NAME-v0")
+        how = "write NAMESPACE/NAME-v0, with at least two letters, digits, _ or - in NAMESPACE"
+        raise LogError(f"{name!r} is no name for a data set; {how}")
     path = Path(minari.storage.get_dataset_path(name))
     if path.exists():
         raise LogError(f"there is a data set {name} already; choose another name, or delete it with minari")
+    # Half a data set would be taken for a whole one, so it gets its name when it is whole.
+    beside = Path(minari.storage.get_dataset_path()) / f"{_UNFINISHED}{name.replace('/', '-')}"
+    shutil.rmtree(beside, ignore_errors=True)  # of an export that was killed
     try:
-        return _write(minari, name, environment, episodes, algorithm)
-    except BaseException:
-        shutil.rmtree(path, ignore_errors=True)  # half a data set would be taken for a whole one
-        raise
+        with _data_sets_in(beside):
+            num_episodes = _write(minari, name, environment, episodes, algorithm)
+        namespace = name.rpartition("/")[0]
+        if namespace and namespace not in minari.namespace.list_local_namespaces():
+            minari.namespace.create_namespace(namespace)
+        (beside / name).rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return num_episodes
+
+
+@contextmanager
+def _data_sets_in(root: Path) -> Iterator[None]:
+    """Let Minari keep its data sets in another directory inside the block."""
+    before = os.environ.get(_ROOT)
+    os.environ[_ROOT] = str(root)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_ROOT]
+        else:
+            os.environ[_ROOT] = before
 
 
 def _write(

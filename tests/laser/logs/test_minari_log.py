@@ -203,10 +203,19 @@ def test_other_spaces_missing_and_half_written_data_sets_are_refused(data_sets):
     with pytest.raises(LogError, match=r"there is no data set tests/some-v0 on this machine; .* here are: none"):
         MinariLog(NAME, environment)
     write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
-    with pytest.raises(LogError, match=r"has other actions than probe: DiscreteActions\(num_actions=4"):
+    with pytest.raises(LogError, match=r"has other actions than probe: one of 4, not one of 5$"):
         MinariLog(NAME, EnvironmentSpec("probe", VECTOR, DiscreteActions(5)))
-    with pytest.raises(LogError, match="has other observations than probe"):
-        MinariLog(NAME, EnvironmentSpec("probe", {"observation": VectorSpec((2,))}, DiscreteActions(4)))
+    for names, wrong in (
+        ({"observation": VectorSpec((2,))}, "observation is 3 numbers, not 2 numbers"),
+        ({"observation": FramesSpec((8, 8, 2), stack=4)}, "3 numbers, not pictures of 8x8x2, 4 in a stack"),
+        (
+            {"other": CategorySpec(5, (2,))},
+            "other is missing, not 2 times one of 5, observation is 3 numbers, not missing",
+        ),
+        ({**VECTOR, "mask": MaskSpec((4,))}, "mask is missing, not a mask of 4 actions"),
+    ):
+        with pytest.raises(LogError, match=f"has other observations than probe: .*{wrong}$"):
+            MinariLog(NAME, EnvironmentSpec("probe", names, DiscreteActions(4)))
     (file,) = data_sets.rglob("*.hdf5")
     with h5py.File(file, "r+") as opened:
         del opened["episode_0"]["rewards"]
@@ -239,8 +248,10 @@ def test_other_data_sets_that_are_damaged_are_not_warned_about(data_sets):
 
 def test_names_that_are_taken_or_malformed_are_refused_and_nothing_is_half_written(data_sets):
     environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
-    with pytest.raises(LogError, match="'some' is no name for a data set; write NAMESPACE/NAME-v0"):
-        write_minari("minari:some", environment, episodes_of(environment, [3]), "laser")
+    for name in ("some", "a/some-v0", "/some-v0", "tests/-v0"):
+        with pytest.raises(LogError, match=f"'{name}' is no name for a data set; write NAMESPACE/NAME-v0"):
+            write_minari(f"minari:{name}", environment, episodes_of(environment, [3]), "laser")
+    assert not data_sets.exists()
     with pytest.raises(LogError, match="no whole episode"):
         write_minari(NAME, environment, [], "laser")
 
@@ -252,5 +263,24 @@ def test_names_that_are_taken_or_malformed_are_refused_and_nothing_is_half_writt
         write_minari(NAME, environment, interrupted(), "laser")
     assert list(data_sets.rglob("*.hdf5")) == []
     write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    assert set(minari.list_local_datasets()) == {NAME.removeprefix("minari:")}
     with pytest.raises(LogError, match="there is a data set tests/some-v0 already"):
         write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+
+
+def test_a_data_set_whose_export_was_killed_is_nowhere_and_is_written_the_next_time(data_sets):
+    environment = EnvironmentSpec("probe", VECTOR, DiscreteActions(4))
+
+    def killed_after_many():
+        yield from episodes_of(environment, [1] * 250)
+        assert list(data_sets.rglob("*.hdf5")), "nothing was written yet, so nothing is tested"
+        shutil.copytree(data_sets, data_sets.with_name("as_it_was"))  # SIGKILL leaves it like this
+        yield from episodes_of(environment, [1])
+
+    write_minari(NAME, environment, killed_after_many(), "laser")
+    shutil.rmtree(data_sets)
+    data_sets.with_name("as_it_was").rename(data_sets)
+    assert not minari.list_local_datasets()
+    write_minari(NAME, environment, episodes_of(environment, [3]), "laser")
+    assert len(MinariLog(NAME, environment)) == 1
+    assert not list(data_sets.glob(".*"))
