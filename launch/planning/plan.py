@@ -137,6 +137,21 @@ def _num_shards(members: Sequence[MemberPlan], share_replay: bool) -> int:
     return sum(owner.config.replay.num_shards for owner in owners)
 
 
+def build_algorithm(config: TrainConfig, environment: EnvironmentSpec) -> Algorithm:
+    """Return the algorithm of a config for an environment.
+
+    Raises:
+        ConfigError: the algorithm or the network cannot do with its spaces.
+    """
+    try:
+        return config.algorithm.build(environment, config.network)
+    except ActionsError as error:
+        fitting = ", ".join(find_fitting(environment))
+        raise ConfigError([Problem("algorithm", error.wrong, f"presets that would do: {fitting}")]) from error
+    except ValueError as error:
+        raise ConfigError(named_problems(error)) from error
+
+
 def _build_algorithms(
     configs: Sequence[TrainConfig],
 ) -> tuple[list[EnvironmentSpec], list[Algorithm], list[Problem]]:
@@ -158,13 +173,9 @@ def _build_algorithms(
         if environment is None:
             continue
         try:
-            algorithm = config.algorithm.build(environment, config.network)
-        except ActionsError as error:
-            fitting = ", ".join(find_fitting(environment))
-            problems.append(Problem("algorithm", error.wrong, f"presets that would do: {fitting}"))
-            continue
-        except ValueError as error:
-            problems += named_problems(error)
+            algorithm = build_algorithm(config, environment)
+        except ConfigError as error:
+            problems += error.problems
             continue
         problems += find_sampler_problems(config, algorithm)
         if config.offline or config.init_replay:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,14 @@ from launch.report.recorded import Recorded
 from launch.reproductions.figure import Figure
 from launch.reproductions.games_options import GamesOptions
 from launch.reproductions.options import ReproduceOptions
-from launch.reproductions.plan import Run, why_not_playable
+from launch.reproductions.plan import Run, why_unable
 from launch.reproductions.reproduce import RunsFailedError
 from launch.reproductions.running import run_all
 from launch.reproductions.state import Reproduction
 from launch.standard_output import finite
 from launch.standard_output import say as say_aloud
 from launch.sweeps.sweep_config import SweepConfig
+from launch.sweeps.sweep_options import SweepOptions
 
 _FIGURE = Figure("sweep/over-games", "A sweep over games", "The best member at each point of the median over games.")
 
@@ -58,8 +59,13 @@ def plan_games(words: Sequence[str], first: SweepConfig, options: GamesOptions) 
         words: of the command line, without what all sweeps have in common and without environment.
         first: the sweep that they make on the first game.
         options: see `GamesOptions`.
+
+    Raises:
+        ConfigError: a member would have other settings, or another length, in each game.
     """
     base, num_members = first.base, len(first.members())
+    if len(ids_of(options, base.env)) > 1:
+        raise_problems(list(_differing_members(first.options)))
     runs = []
     for repeat in range(options.repeats):
         seed = base.seed + repeat
@@ -68,6 +74,17 @@ def plan_games(words: Sequence[str], first: SweepConfig, options: GamesOptions) 
             own = ("sweep", *words, "--env", game, "--seed", str(seed))
             runs.append(Run("sweep", game, seed, own, config, num_members))
     return runs
+
+
+def _differing_members(options: SweepOptions) -> Iterator[Problem]:
+    """Yield the options with which a member is not the same agent in all games."""
+    for key, is_on, what in (
+        ("tuner", options.tunes, "would choose other settings in each game"),
+        ("pruner", options.prunes, "would end other members in each game"),
+        ("pbt", options.pbt, "would change the members' settings differently in each game"),
+    ):
+        if is_on:
+            yield Problem(key, f"{what}, and a member is the same agent in all games", "sweep over one game at a time")
 
 
 def sweep_over_games(words: Sequence[str], first: SweepConfig, options: GamesOptions) -> dict[str, Any]:
@@ -88,7 +105,7 @@ def sweep_over_games(words: Sequence[str], first: SweepConfig, options: GamesOpt
         Interrupted: Ctrl-C; the sweeps in progress have saved checkpoints.
     """
     runs, base = plan_games(words, first, options), first.base
-    missing = [(run.game, problem) for run in runs for problem in why_not_playable(run.game, base.environment)]
+    missing = [(run.game, problem) for run in runs for problem in why_unable(run)]
     problems = [dataclasses.replace(problem, key=f"games: {game}") for game, problem in missing]
     raise_problems(list(dict.fromkeys(problems)))
     path = options.run_dir or RUNS_ROOT / "games" / slug(f"{base.preset}-{options.games or base.env}")

@@ -14,6 +14,8 @@ from typing import Any
 
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import EnvironmentConfig, describe_environment
+from laser.specs import EnvironmentSpec
+from launch.planning.plan import build_algorithm
 from launch.presets import load_preset
 from launch.records.run_names import slug
 from launch.report.repeating import option
@@ -146,20 +148,30 @@ def make_tuning(figure: Figure, options: ReproduceOptions) -> list[Run]:
 
 
 def find_missing_games(figure: Figure, runs: Sequence[Run]) -> Iterator[Problem]:
-    """Yield why games cannot be played on this machine, each game once; builds one environment of each."""
-    for run in {run.game: run for run in runs}.values():
-        for item in why_not_playable(run.game, run.config.environment):
-            yield dataclasses.replace(item, key=f"{figure.name}: {run.game}", remedy=f"{item.remedy}, or use --small")
+    """Yield why games cannot be played on this machine, or by an agent, each reason once; builds each game once."""
+    for game, item in dict.fromkeys((run.game, item) for run in runs for item in why_unable(run)):
+        yield dataclasses.replace(item, key=f"{figure.name}: {game}", remedy=f"{item.remedy}, or use --small")
+
+
+def why_unable(run: Run) -> Sequence[Problem]:
+    """Return why the agent of a run cannot play its game on this machine."""
+    environment = _environment_of(run.game, run.config.environment)
+    if not isinstance(environment, EnvironmentSpec):
+        return environment
+    try:
+        build_algorithm(run.config, environment)
+    except ConfigError as error:
+        return error.problems
+    return ()
 
 
 @cache
-def why_not_playable(game: str, environment: EnvironmentConfig) -> tuple[Problem, ...]:
-    """Return why a game cannot be played on this machine; builds one environment of it."""
+def _environment_of(game: str, how: EnvironmentConfig) -> EnvironmentSpec | tuple[Problem, ...]:
+    """Return a game's spaces, or why it cannot be built."""
     try:
-        describe_environment(game, environment)
+        return describe_environment(game, how)
     except ConfigError as error:
         return tuple(error.problems)
-    return ()
 
 
 def scaled(config: TrainConfig, scale: float) -> dict[str, int]:

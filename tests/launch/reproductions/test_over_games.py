@@ -122,5 +122,44 @@ def test_games_that_cannot_be_played_are_named_before_anything_starts(begun, tmp
     assert not (tmp_path / "all").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (
+            ["--pbt", "--pbt.burn-in", "50", "--pbt.interval", "50"],
+            "pbt: would change the members' settings differently in each game",
+        ),
+        (["--pruner", "asha", "--pruner.first-rung", "100"], "pruner: would end other members in each game"),
+        (
+            ["--tuner", "optuna", "--sample", "3", "--concurrent", "1"],
+            "tuner: would choose other settings in each game",
+        ),
+    ],
+)
+def test_members_that_would_differ_from_game_to_game_are_refused(begun, words, wrong, tmp_path, capsys):
+    settings = ["--space", "algorithm.learning-rate=log(1e-4,1e-2)"] if "--sample" in words else WORDS[3:]
+    words = [*WORDS[:3], *settings, *words, "--run-dir", str(tmp_path / "all")]
+    assert main(["sweep", *words, "--games", ",".join(GAMES)]) == 2
+    assert f"error: {wrong}, and a member is the same agent in all games; sweep over one" in capsys.readouterr().err
+    assert begun.names == []
+    assert not (tmp_path / "all").exists()
+
+
+def test_agents_that_cannot_choose_a_games_actions_are_refused(begun, tmp_path, capsys):
+    words = [
+        "dqn_mini",
+        "--seeds",
+        "2",
+        "--games",
+        "mini/PixelCatch-v0,Pendulum-v1",
+        "--run-dir",
+        str(tmp_path / "all"),
+    ]
+    assert main(["sweep", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: games: Pendulum-v1: dqn needs Discrete actions, Pendulum-v1 has Box; presets that")
+    assert begun.names == []
+
+
 def test_a_plain_sweep_is_not_one_over_games():
     assert not asks_for_games(["mini", "--grid", "env=atari16", "--seeds", "2", "--environment.kwargs.games", "1"])

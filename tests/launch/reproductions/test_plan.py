@@ -100,7 +100,7 @@ def test_an_arm_that_is_a_sweep_counts_its_members():
 
 def test_games_that_are_not_installed_are_named_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepmind_lab", None)  # other tests put a stand-in there
-    plan.why_not_playable.cache_clear()
+    plan._environment_of.cache_clear()
     figure = load_figure("laser/figure-3")
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
     assert len(found) == 1
@@ -108,6 +108,14 @@ def test_games_that_are_not_installed_are_named_once(monkeypatch):
     assert "--small" in str(found[0])
     small = make_plan(figure, ReproduceOptions(small=True))
     assert list(find_missing_games(figure, small)) == []
+
+
+def test_agents_that_cannot_play_a_game_are_named_once():
+    figure = restrict(load_figure("ners/table-3"), ReproduceOptions(preset="dqn_cartpole"))
+    found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(preset="dqn_cartpole"))))
+    assert found
+    assert len(set(map(str, found))) == len(found)
+    assert all("needs Discrete actions" in str(item) for item in found)
 
 
 def test_the_figures_that_cannot_be_run_say_why(capsys):
