@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 from launch.reproductions.catalogue import PAPERS
 from launch.reproductions.figure import Figure
@@ -45,6 +46,22 @@ def describe(figure: Figure) -> Iterator[str]:
         yield from _wrapped(f"for example: {full[0]}")
     for line in figure.missing:
         yield from _wrapped(f"cannot be had: {line}")
+
+
+def as_data(figure: Figure) -> dict[str, Any]:
+    """Return what `laser reproduce list` says of a figure, for JSON: its runs and env steps whole and with --small."""
+    plans = {"whole": ReproduceOptions(), "small": ReproduceOptions(small=True)} if figure.has_runs else {}
+    runs = {size: make_plan(figure, options) for size, options in plans.items()}
+    return {
+        "name": figure.name,
+        "title": figure.title,
+        "shows": figure.shows,
+        "nothing": figure.nothing,
+        "missing": list(figure.missing),
+        "runs": {size: len(plan) for size, plan in runs.items()},
+        "env_steps": {size: sum(run.env_steps for run in plan) for size, plan in runs.items()},
+        "commands": {size: [str(run) for run in plan] for size, plan in runs.items()},
+    }
 
 
 def listing(figures: list[Figure]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from launch.errors import LaunchError, OutputError
 from launch.records.run_record import RUNS_ROOT
 from launch.reproductions.catalogue import ALL, CLAIMS, choose
 from launch.reproductions.figure import Figure
-from launch.reproductions.listing import cost_of, listing
+from launch.reproductions.listing import as_data, cost_of, listing
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import choose_settings, read_outcomes
 from launch.reproductions.plan import Run, find_missing_games, make_plan, make_tuning, restrict
@@ -30,7 +30,7 @@ class RunsFailedError(LaunchError):
 
 
 def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[str, Any]]:
-    """Run figures, or print what there is, and return each one's results without its curves.
+    """Run figures, or list what there is, and return each one's results without its curves; with `json`, the list.
 
     Args:
         name: of a figure, of a paper, `all`, or `list`.
@@ -45,8 +45,10 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
         Interrupted: Ctrl-C; the same command goes on.
     """
     if name == LIST:
-        print("\n".join(listing(choose(of) if of else [*choose(ALL), *choose(CLAIMS)])))
-        return []
+        listed = choose(of) if of else [*choose(ALL), *choose(CLAIMS)]
+        if not options.json:
+            print("\n".join(listing(listed)))
+        return [as_data(figure) for figure in listed] if options.json else []
     if of:
         raise ConfigError([Problem("argument", f"{of!r} is one too many", "name one figure, one paper, or all")])
     figures = [restrict(figure, options) for figure in choose(name)]

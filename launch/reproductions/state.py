@@ -15,7 +15,7 @@ from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import Run
 
 _RECORD = "reproduction.json"
-_SETTINGS = ("scale", "small", "games", "env", "arms", "seeds")
+_SETTINGS = ("preset", "scale", "small", "games", "env", "arms", "seeds")
 _PARTS = {"figure": str, "settings": dict, "commands": dict, "rules": dict}
 
 
@@ -111,9 +111,14 @@ class Reproduction:
         if then["figure"] != now["figure"]:
             raise self._refusal(f"{self.path} holds runs of {then['figure']}, not of {now['figure']}", first)
         for key in _SETTINGS:
-            before, after = then["settings"].get(key), now["settings"][key]
+            after = now["settings"][key]
+            before = then["settings"].get(key, after)  # older records lack some; their commands differ, too
             if before != after:
-                wrong = f"{self.path} was begun with {key} {before}, not {after}"
+                if before == "":
+                    begun = f"without a {key}, not with {after}"
+                else:
+                    begun = f"with {key} {before}, not " + (str(after) if after != "" else "without")
+                wrong = f"{self.path} was begun {begun}"
                 raise CannotCreateError(key, wrong, f"{first}choose another --{self._option}")
         changed = [name for name, words in now["commands"].items() if then["commands"].get(name) != words]
         if changed or len(then["commands"]) != len(now["commands"]):

@@ -1,5 +1,6 @@
 """The list of figures, held against the captions of the five papers."""
 
+import json
 import re
 
 import pytest
@@ -98,6 +99,15 @@ def test_what_can_be_run_has_runs_and_the_rest_says_why_not(name):
     words = set(re.findall(r"[a-z]{5,}", CAPTIONS[name][1].lower()))
     ours = f"{figure.title} {figure.shows}".lower()
     assert any(word in ours for word in words), "title and caption have no word in common"
+
+
+def test_the_list_is_one_json_object_too(capsys):
+    assert main(["reproduce", "list", "refer", "--json"]) == 0
+    figures = {each["name"]: each for each in json.loads(capsys.readouterr().out)["figures"]}
+    assert figures["refer/figure-2"]["runs"]["whole"] == len(figures["refer/figure-2"]["commands"]["whole"]) == 180
+    assert figures["refer/figure-2"]["env_steps"]["whole"] == 180 * 10_000_000
+    assert figures["refer/figure-1"]["nothing"].startswith("a diagram")
+    assert figures["refer/figure-1"]["runs"] == {}
 
 
 def test_the_list_names_commands_costs_and_what_cannot_be_had(capsys):

@@ -39,6 +39,7 @@ def begin(path, options=SMALL, name=FIGURE):
         (ReproduceOptions(small=True, seeds=2), "seeds: {} was begun with seeds 1, not 2"),
         (ReproduceOptions(small=True, seeds=1, scale=0.9), "scale: {} was begun with scale 1.0, not 0.9"),
         (ReproduceOptions(seeds=1, scale=0.01), "scale: {} was begun with scale 1.0, not 0.01"),
+        (ReproduceOptions(small=True, seeds=1, preset="mini"), "preset: {} was begun without a preset, not with mini"),
     ],
 )
 def test_changed_settings_are_refused_in_one_line(tmp_path, options, words):
