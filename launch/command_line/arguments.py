@@ -127,16 +127,19 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     that of the log of `--offline` or `--init-replay`.
 
     Raises:
-        ConfigError: the environment is unknown, or LASER does not support it.
+        ConfigError: the environment is unknown, or LASER does not support it; a log whose environment is needed cannot
+            be read.
         NothingToResumeError: `--run-dir` holds no run, or one whose record cannot be read.
     """
     switches = switches_of(of_sweep) | _switches()
     name, given = split_named(arguments, find_presets(), lambda name: switches, switches, _LISTED if of_sweep else ())
-    env, run_dir, *logs = (given.values.get(key, "").strip() for key in ("env", "run-dir", "offline", "init-replay"))
-    log = next(filter(None, logs), "")
+    env, run_dir = (given.values.get(key, "").strip() for key in ("env", "run-dir"))
+    of_log = next((key for key in ("offline", "init-replay") if given.values.get(key, "").strip()), "")
     arguments = list(arguments)
-    if log and not env and given.values.get("resume", "false") == "false" and (env := _env_of(log)):
-        arguments += ["--env", env]
+    if of_log and not env and given.values.get("resume", "false") == "false":
+        # With a preset the checks of the config say what is wrong with the log.
+        env = _env_of(of_log, given.values[of_log].strip(), is_needed=not name)
+        arguments += ["--env", env] if env else []
     if name:
         return arguments, ""
     if given.values.get("resume", "false") != "false" and run_dir:
@@ -148,15 +151,22 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"
 
 
-def _env_of(log: str) -> str:
-    """Return the environment that a log says it was recorded in; "" if it does not, or cannot be read."""
+def _env_of(key: str, log: str, is_needed: bool) -> str:
+    """Return the environment that a log says it was recorded in; "" if it does not say, or cannot be read.
+
+    Raises:
+        ConfigError: it cannot be read, and its environment is needed.
+    """
     from laser.logs.episodes import LogError
     from laser.logs.minari_log import env_of
 
     try:
         return env_of(log)
-    except LogError:
-        return ""  # the checks of the config say why
+    except LogError as error:
+        if not is_needed:
+            return ""
+        wrong, _, remedy = str(error).partition("; ")
+        raise ConfigError([Problem(key, wrong, remedy or "choose another data set")]) from error
 
 
 def _read_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[TrainConfig, Arguments]:

@@ -80,6 +80,7 @@ def test_what_was_read_is_printed_as_json_also_by_several_shards(tmp_path, data,
     [
         ([], "name: must be minari:NAMESPACE/NAME-vN, got '--run-dir'; use laser replay import"),
         (["carts"], "name: must be minari:NAMESPACE/NAME-vN, got 'carts'; use laser replay import"),
+        (["minari:tests/none-v0"], "init-replay: there is no data set tests/none-v0 on this machine"),
         (["minari:tests/none-v0", "cartpole"], "init-replay: there is no data set tests/none-v0 on this machine"),
         ([LOG, "--env", "Acrobot-v1"], "init-replay: tests/made-v0 has other "),
         ([LOG, "--offline", LOG], "init-replay: has no effect with offline"),
