@@ -21,7 +21,7 @@ import peer_venv
 import search
 import shared_sweeps
 import staleness
-from row_files import Results, add, is_done, measured, read
+from row_files import Results, add, check_committed, is_done, measured, read, verdict
 from rows import ROWS, Row
 
 from launch.records.metrics_db import read_series
@@ -32,6 +32,16 @@ PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 LASER = "LASER"
 _TIMEOUT_S = 4 * 3600.0
+_WITHOUT_ROW = (
+    "MinAtar over 1,000,000 and 5,000,000 env steps",
+    "Pong from pixels, sticky actions, 2,000,000 env steps, five seeds (`pong_learning.py`): of three one reached 15",
+    "Breakout from pixels with sticky actions, 2,000,000 env steps",
+    "SAC and TD3 on HalfCheetah-v5 and Hopper-v5, 300,000 env steps (`sac_td3.py returns`): like SB3's after 50,000",
+    "LASER's own agent on HalfCheetah-v5, 300,000 env steps (`mujoco_learning.py`): 779 of the 3,000 to reach",
+    "data-efficient Rainbow on Freeway and Frostbite",
+    "whether NERS learns what to replay: its controls",
+)
+"""Questions whose answers are not in files of rows; what is known of some is in benchmarks/notes."""
 
 
 def main() -> None:
@@ -67,6 +77,7 @@ def measure_side(name: str, side: str, seed: int, venvs: Path) -> None:
     """Run one side of a row with one seed, unless the row's file has its result."""
     if is_done(name, side, seed):
         return
+    check_committed()
     row = ROWS[name]
     result = run_laser(row, seed) if side == LASER else run_peer(row, side, seed, venvs)
     add(name, side, seed, result)
@@ -116,6 +127,8 @@ def value_of(row: Row, solved_at: int | None, final: float | None) -> float | No
 
 def page() -> str:
     """Return the text of docs/results.md."""
+    names = measured(ROWS)
+    games = [name for name in names if name.startswith("minatar_")]
     lines = [
         "# Results beside other systems",
         "",
@@ -127,15 +140,12 @@ def page() -> str:
         "| Question | LASER | Peers | LASER / best peer | To reach | |",
         "|---|---|---|---|---|---|",
     ]
-    lines += [table_row(ROWS[name], read(name)) for name in measured(ROWS)]
-    missing = [row.title for name, row in ROWS.items() if name not in measured(ROWS)]
-    for name in measured(ROWS):
-        row, results = ROWS[name], read(name)
-        sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
-        commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
-        lines += ["", f"## {row.title}", "", f"![{row.title}](pictures/results/{name}.png)", ""]
-        lines += [f"`python benchmarks/results.py {name}`, {results['machine']}, LASER at {', '.join(commits)}, "]
-        lines += [f"`laser train {row.preset} --env {row.env}`. Settings of {'; '.join(sources)}."]
+    lines += [table_row(name, ROWS[name], read(name)) for name in names]
+    lines += ["", "Every curve is in the picture of its question; those of MinAtar together:", ""]
+    lines += ["![MinAtar, five games](pictures/results/minatar.png)", ""] if games else []
+    lines += [f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games]
+    lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
+    lines += [how(name, ROWS[name], read(name)) for name in names]
     for name in shared_sweeps.measured_games():
         lines += shared_sweeps.section(name)
     for name in search.measured_tasks():
@@ -144,12 +154,39 @@ def page() -> str:
         lines += staleness.section(name)
     if offline.measured_tasks():
         lines += offline.section(offline.measured_tasks())
-    if missing:
-        lines += ["", "## Not measured yet", "", *(f"* {title}" for title in missing)]
+    lines += ["", "## Not measured yet", "", *(f"* {question}" for question in not_measured())]
     return "\n".join(lines) + "\n"
 
 
-def table_row(row: Row, results: Results) -> str:
+def how(name: str, row: Row, results: Results) -> str:
+    """Return how a row was measured, as an item of a list."""
+    sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
+    commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
+    train = f"`laser train {row.preset} --env {row.env}` at {', '.join(commits)}"
+    return f"* `results.py {name}`: {train}; settings of {'; '.join(sources)}. {results['machine']}."
+
+
+def not_measured() -> list[str]:
+    """Return the questions without an answer, each with the script that would give it."""
+    parts = (
+        (ROWS, measured(ROWS), "results.py", ""),
+        (shared_sweeps.GAMES, shared_sweeps.measured_games(), "shared_sweeps.py", "a sweep that shares its replay, "),
+        (search.TASKS, search.measured_tasks(), "search.py", "a search for settings, "),
+        (staleness.TASKS, staleness.measured_tasks(), "staleness.py", "stale experience, "),
+        (offline.TASKS, offline.measured_tasks(), "offline.py", "from a log alone, "),
+    )
+    return [
+        *(
+            f"`{script} {name}`: {what}{questions[name].title}"
+            for questions, known, script, what in parts
+            for name in questions
+            if name not in known
+        ),
+        *_WITHOUT_ROW,
+    ]
+
+
+def table_row(name: str, row: Row, results: Results) -> str:
     """Return a row of the page's table."""
     sides = {side: values_of(row, side, runs) for side, runs in results["sides"].items() if runs}
     ours = sides.get(LASER)
@@ -159,12 +196,12 @@ def table_row(row: Row, results: Results) -> str:
     reached = ratio is not None and (ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach)
     sign = "at most" if row.target is not None else "at least"
     cells = [
-        row.title,
+        f"[{row.title}](pictures/results/{name}.png)",
         spread(ours) if ours else "",
         "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
         f"{ratio:.2f}" if ratio is not None else "",
         f"{sign} {row.to_reach:g}",
-        "" if ratio is None else ("reached" if reached else "not reached"),
+        "" if ratio is None else verdict(reached),
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -28,9 +28,20 @@ def read(name: str) -> Results:
     return found
 
 
+def verdict(is_reached: bool) -> str:
+    """Return the page's words for an aim."""
+    return "reached" if is_reached else "not reached"
+
+
 def is_done(name: str, side: str, seed: int) -> bool:
     """Return whether a row's file has the run of a side with a seed."""
     return str(seed) in read(name)["sides"].get(side, {})
+
+
+def check_committed() -> None:
+    """Raise `BenchmarkError` if there are changes that the commit in a row's file would not have."""
+    if measure.describe_machine()["commit"].endswith(measure.CHANGED):
+        raise measure.BenchmarkError("commit the changes first: a row's file says which commit was measured")
 
 
 def add(name: str, side: str, seed: int, run: dict[str, Any]) -> None:
@@ -55,6 +66,7 @@ def measure_missing(
     """
     for side, seed in cases:
         if not is_done(name, side, seed):
+            check_committed()
             result = run(side, seed)
             add(name, side, seed, result)
             numbers = ", ".join(f"{key} {result[key]}" for key in say)

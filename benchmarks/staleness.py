@@ -22,7 +22,7 @@ from typing import Any
 
 import measure
 import numpy as np
-from row_files import Results, add, is_done, measured, read
+from row_files import Results, add, check_committed, is_done, measured, read, verdict
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
@@ -32,6 +32,7 @@ from launch.reproductions.outcomes import in_force
 AGES = (0, 16, 64, 256, 1024)
 """Least ages of what is learned from, in updates."""
 _WINDOW = 16
+_AIM_AGE, _LOST = 256, 0.3
 KEPT = 0.95
 LAST = 0.2  # share of the env steps whose mean return is the final one
 _ALL_STALE = "--algorithm.replay-fraction 1 --replay.sampler delayed --algorithm.entropy-on all --replay.min-steps 512"
@@ -70,13 +71,14 @@ TASKS = {
         2,
     ),
 }
+_V_TRACE, _TRUST_REGION = "V-trace", "trust region (0.03)"
 ARMS = {
-    "V-trace": _PLAIN,
+    _V_TRACE: _PLAIN,
     # One update a batch: the proximal policy is the current one, and what is left of the clipping is the bound.
     "decoupled clipping (bound 5)": f"{_PLAIN} --algorithm.pg-rho-clip 5",
     "second moment (0.04)": "--algorithm.rejection second_moment --algorithm.policy-clip inf",
     "ReF-ER": f"{_PLAIN} --algorithm.refer.enabled true",
-    "trust region (0.03)": "--algorithm.trust-region-threshold 0.03 --algorithm.policy-clip inf",
+    _TRUST_REGION: "--algorithm.trust-region-threshold 0.03 --algorithm.policy-clip inf",
     "policy clip (0.5)": f"{_NO_REJECTION} --algorithm.policy-clip 0.5",
     "trust region and policy clip": "--algorithm.trust-region-threshold 0.03 --algorithm.policy-clip 0.5",
 }
@@ -102,6 +104,7 @@ def measure_task(name: str, num_seeds: int, jobs: int) -> None:
         side = side_of(arm, age)
         if is_done(file_of(name), side, seed):
             return
+        check_committed()
         result = train(task, arm, age, seed)
         with lock:
             add(file_of(name), side, seed, result)
@@ -153,8 +156,16 @@ def section(name: str) -> list[str]:
         values = [_values(results, arm, age) for age in AGES]
         fresh = statistics.median(values[0]) if values[0] else math.nan
         lines.append(f"| {arm} | {' | '.join(_cell(each, fresh) for each in values)} |")
-    lines += ["", _in_words(results)]
+    kept, lost = (_share(results, arm, _AIM_AGE) for arm in (_TRUST_REGION, _V_TRACE))
+    aim = f"To reach: at {_AIM_AGE} the trust region keeps {KEPT:.0%} where V-trace loses {_LOST:.0%} or more"
+    lines += ["", _in_words(results), f"{aim}: {verdict(kept >= KEPT and lost <= 1.0 - _LOST)}."]
     return [*lines, "", f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
+
+
+def _share(results: Results, arm: str, age: int) -> float:
+    """Return the share of its fresh return that an arm keeps, of medians; NaN if it was not measured."""
+    now, fresh = (_values(results, arm, at) for at in (age, AGES[0]))
+    return statistics.median(now) / statistics.median(fresh) if now and fresh else math.nan
 
 
 def _in_words(results: Results) -> str:
