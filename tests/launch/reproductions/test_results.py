@@ -98,7 +98,7 @@ def test_the_table_has_our_numbers_beside_the_papers():
     assert rows[2] == (GAMES[1], "cited", METRIC, "-", "-", "-", "-", "9")
 
 
-def test_standings_are_beside_random_play_people_and_the_papers_agents():
+def test_standings_are_beside_random_play_and_people():
     """By hand: on both games "strong" is above a human, who is above "weak", who is above random play."""
     runs = outcomes({"weak": [[0.5], [0.5]], "strong": [[3.0], [3.0]]}, normalised=True, wins=True)
     standings = {name: (rank, elo) for name, rank, elo in results.standings_of(runs)}
