@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from laser.networks.config import NetworkConfig
-from laser.networks.encoder import describe_observations
 from laser.torch_threads import torch_threads
 from launch.commands import resume_command
 from launch.recording.progress import Progress, closing_message
@@ -47,8 +45,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:
             say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.path)}")
-            if type(config.network) is NetworkConfig:
-                say(describe_observations(plan.members[0].environment.observations, config.network))
+            for line in plan.seen_as:
+                say(line)
         callers: list[Caller] = []
 
         def make_caller(recorder: Recorder) -> Caller:

@@ -16,6 +16,8 @@ from laser.algorithms.base import Algorithm
 from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.environments import describe_environment
 from laser.environments.config import EnvironmentConfig
+from laser.networks.config import NetworkConfig
+from laser.networks.encoder import describe_observations
 from laser.specs import ArraySpec, EnvironmentSpec
 from laser.unroll import UnrollSpec
 from launch.planning.gpu_memory import GpuEstimate, estimate_gpus, find_gpu_problems
@@ -68,6 +70,16 @@ class Plan:
         devices = [member.device.name for member in self.members]
         names = dict.fromkeys("the CPU" if name == "cpu" else name for name in devices)
         return "" if "auto" in names else f" on {' and '.join(names)}"
+
+    @property
+    def seen_as(self) -> list[str]:
+        """What the members' networks take their observations for, in words; what several have in common once."""
+        seen = (
+            describe_observations(member.environment.observations, member.config.network)
+            for member in self.members
+            if type(member.config.network) is NetworkConfig
+        )
+        return list(dict.fromkeys(seen))
 
     def needs_in(self, directory: Path) -> str:
         """Return the session's needs in words: memory, and disk space in a directory for replays in checkpoints."""

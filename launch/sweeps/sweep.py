@@ -82,6 +82,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             sharing = "sharing one replay" if share_replay else "each with its own replay"
             place = f"in {run.path}{plan.where}"
             say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
+            for line in plan.seen_as:
+                say(line)
         begun_at = time.monotonic()
         try:
             outcomes = run_session(

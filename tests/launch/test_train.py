@@ -85,7 +85,9 @@ def test_without_the_replay_a_resumed_run_goes_on_with_its_weights_and_says_so(t
     result = train(small(tmp_path / "run", steps=1536, resume=True, quiet=False))
     assert result.env_steps >= 1536
     empty = "the replay starts empty, since it was not saved; --checkpoint-replay saves it"
-    assert capsys.readouterr().err.splitlines().count(empty) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said.count(empty) == 1
+    assert said.count("observation is 4 numbers (mlp)") == 1
     assert (tmp_path / "run" / "log.txt").read_text().count(empty) == 1
     with pytest.raises(AssertionError):
         assert_same(before, weights(tmp_path / "run"))

@@ -280,6 +280,7 @@ def test_a_member_that_fails_does_not_end_the_others(tmp_path, monkeypatch, caps
     result = sweep(small(tmp_path / "run", grid, share_replay=False, **values | {"quiet": False, "steps": 1500}))
     said = capsys.readouterr().err.splitlines()
     assert any(line.startswith("member 1 failed after ") and line.endswith("the pole is missing") for line in said)
+    assert said.count("observation is 4 numbers (mlp)") == 1, "what members have in common is said once"
     assert any("; 1 of 2 members failed; everything is in" in line for line in said)
     assert logged[0], "its log says so before the others end"
     assert [member.result.finished for member in result.members] == ["steps", "failed"]
