@@ -83,8 +83,14 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
     chosen: dict[str, Any] = {"games": (options.env,)} if options.env else {}
     chosen |= {"preset": options.preset} if options.preset else {}
     if chosen and figure.full is not None and figure.small is not None:
+        is_other = bool(options.env) and options.env not in figure.full.ids
+        # Other environments record what the smallest size does, not scores over the paper's tasks.
+        curves = [
+            dataclasses.replace(curve, metric=curve.small_metric) if is_other and curve.small_metric else curve
+            for curve in figure.curves
+        ]
         full, small = (dataclasses.replace(size, **chosen) for size in (figure.full, figure.small))
-        figure = dataclasses.replace(figure, full=full, small=small)
+        figure = dataclasses.replace(figure, full=full, small=small, curves=tuple(curves))
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
         return figure

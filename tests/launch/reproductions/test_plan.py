@@ -110,6 +110,13 @@ def test_games_that_are_not_installed_are_named_once(monkeypatch):
     assert list(find_missing_games(figure, small)) == []
 
 
+def test_another_environment_is_measured_by_what_it_records():
+    figure = load_figure("laser/figure-4")
+    assert figure.curves[0].metric == "tasks/normalised_median"
+    for env, metric in (("MinAtar/Breakout-v1", "charts/mean_return"), ("dmlab30", "tasks/normalised_median")):
+        assert restrict(figure, ReproduceOptions(env=env)).curves[0].metric == metric
+
+
 def test_agents_that_cannot_play_a_game_are_named_once():
     figure = restrict(load_figure("ners/table-3"), ReproduceOptions(preset="dqn_cartpole"))
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(preset="dqn_cartpole"))))
