@@ -14,6 +14,7 @@ _NEEDED = {
     "totals/unrolls",
     *(f"ledger/{name}" for name in ("inserted", "rejected", "failed", "lost", "received", "waiting")),
 }
+_ONLY_RISE = ("received", "inserted", "rejected", "failed")
 
 
 def imbalances_in(path: Path) -> dict[str, float]:
@@ -27,7 +28,7 @@ def imbalances_in(path: Path) -> dict[str, float]:
     of_all = _of_all_members(path.parent) if _shares_its_replay(path.parent) else [path.parent]
     records = [_newest(run / "metrics.db") for run in of_all]
     if all(map(_has_ended, of_all)) and all(record.keys() >= _NEEDED for record in records):
-        newest = max(records, key=lambda record: record["ledger/received"])
+        newest = max(records, key=lambda record: sum(record[f"ledger/{name}"] for name in _ONLY_RISE))
         if newest == values:
             differences |= {"unaccounted": _num_unaccounted(records, newest), "waiting": values["ledger/waiting"]}
     return {name: value for name, value in differences.items() if value}

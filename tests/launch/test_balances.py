@@ -64,3 +64,18 @@ def test_members_that_share_a_replay_have_one_account(tmp_path):
     (tmp_path / "config.json").rename(tmp_path / "other.json")
     assert [imbalances_in(path) for path in paths] == [{"unaccounted": -2}, {"unaccounted": -3}]
     (tmp_path / "other.json").rename(tmp_path / "config.json")
+
+
+def test_the_account_of_members_is_that_of_the_one_that_ended_last(tmp_path):
+    """All had arrived when the first of them ended, and some still waited."""
+    for number, waiting in enumerate([4, 0]):
+        write_run(
+            tmp_path / "members" / str(number),
+            totals__unrolls=5,
+            ledger__received=10,
+            ledger__inserted=6,
+            ledger__failed=4 - waiting,
+            ledger__waiting=waiting,
+        )
+    (tmp_path / "config.json").write_text('{"sweep": {"options": {"share_replay": true}}}')
+    assert [imbalances_in(tmp_path / "members" / str(number) / "metrics.db") for number in range(2)] == [{}, {}]
