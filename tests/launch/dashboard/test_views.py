@@ -160,10 +160,12 @@ def test_enter_on_a_row_opens_it(browser, address, root) -> None:
 
 
 def test_eyes_folds_and_dropdowns_are_reached_and_used_with_keys(browser, address, root) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
     def press(key: str) -> None:
-        browser.switch_to.active_element.send_keys(key)
+        """Press a key as a keyboard does: whatever has the focus gets it, also while a list is still opening."""
+        ActionChains(browser).send_keys(key).perform()
 
     def reach(cell: str) -> None:
         """Go into a cell of the table with the Tab key, from the one to its left."""
