@@ -23,7 +23,7 @@ _SUPPORTED = "Box, Discrete, MultiDiscrete, MultiBinary, Text, and Dict or Tuple
 
 
 Holds = Literal["numbers", "floats", "integers", "bits"]
-"""What a space of numbers holds: anything real, or what its dtype says; MultiBinary and vectors of bools hold bits."""
+"""Kind of a space's numbers: anything real, or what its dtype says; bits are those of MultiBinary and of bools."""
 
 
 class UnsupportedSpaceError(ValueError):

@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def seen_as(self) -> list[str]:
-        """What the members' networks take their observations for, in words; what several have in common once."""
+        """Descriptions of the observations as the members' networks see them, each of them once."""
         seen = (
             describe_observations(member.environment.observations, member.config.network)
             for member in self.members

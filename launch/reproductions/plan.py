@@ -156,7 +156,9 @@ def make_tuning(figure: Figure, options: ReproduceOptions) -> list[Run]:
 def find_missing_games(figure: Figure, runs: Sequence[Run]) -> Iterator[Problem]:
     """Yield why games cannot be played on this machine, or by an agent, each reason once; builds each game once."""
     for game, item in dict.fromkeys((run.game, item) for run in runs for item in why_unable(run)):
-        yield dataclasses.replace(item, key=f"{figure.name}: {game}", remedy=f"{item.remedy}, or use --small")
+        # The smallest size has other games, and the same agent if --preset names it.
+        remedy = item.remedy if item.key == "algorithm" else f"{item.remedy}, or use --small"
+        yield dataclasses.replace(item, key=f"{figure.name}: {game}", remedy=remedy)
 
 
 def why_unable(run: Run) -> Sequence[Problem]:

@@ -143,7 +143,7 @@ class _Session:
     ):
         self._plan, self._runs, self._stop, self._stack, self._tuner = plan, runs, stop, stack, tuner
         self._config = plan.config
-        self._sweep_run = [] if sweep_run is None else [sweep_run]
+        self._sweep_run = sweep_run
         self._shared: SharedReplay | None = None
         if plan.share_replay and sweep_run is not None:
             self._shared = SharedReplay(sweep_run, self._config, self._say)
@@ -320,7 +320,7 @@ class _Session:
             pruner,
             partial(self._save_replay, supervisors[0].topology.shards),
         )
-        check_in_place([*self._sweep_run, *self._runs])
+        self._check_in_place(self._runs)
         for supervisor in supervisors:
             supervisor.recorder.begin()
             is_first = is_connected() and not self._run_of(supervisor).has_checkpoint
@@ -335,9 +335,7 @@ class _Session:
             for supervisor in schedule.supervisors:
                 self._log_failure(self._run_of(supervisor), error)
                 save_what_can_be_saved(self._run_of(supervisor), supervisor, self._shared is None)
-            check_in_place(
-                [*self._sweep_run, *self._runs]
-            )  # whatever failed because files are gone, this explains more
+            self._check_in_place(self._runs)  # whatever failed because files are gone, this explains more
             if self._shared is not None:
                 try_to_save(self._runs[0], partial(self._save_replay, supervisors[0].topology.shards, ()))
             raise as_launch_error(error, self._config, self._runs) from error
@@ -367,9 +365,13 @@ class _Session:
     def _run_of(self, supervisor: MemberSupervisor) -> RunDirectory:
         return self._places.runs[supervisor.number]
 
+    def _check_in_place(self, runs: Sequence[RunDirectory]) -> None:
+        """Raise `OutputError` if the sweep's directory, or one of these, or one of their files has gone."""
+        check_in_place([*([] if self._sweep_run is None else [self._sweep_run]), *runs])
+
     def _save(self, supervisor: MemberSupervisor, snapshot: Snapshot) -> None:
         run = self._run_of(supervisor)
-        check_in_place([*self._sweep_run, run])
+        self._check_in_place([run])
         has_own = self._shared is None
         topology, accounts = supervisor.topology, supervisor.parts.replay.accounts
         path = save_member(run, topology, supervisor.recorder, snapshot, accounts, with_replay=has_own)

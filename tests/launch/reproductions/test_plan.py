@@ -122,7 +122,7 @@ def test_agents_that_cannot_play_a_game_are_named_once():
     found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(preset="dqn_cartpole"))))
     assert found
     assert len(set(map(str, found))) == len(found)
-    assert all("needs Discrete actions" in str(item) for item in found)
+    assert all("needs Discrete actions" in str(item) and "--small" not in str(item) for item in found)
 
 
 def test_the_figures_that_cannot_be_run_say_why(capsys):
