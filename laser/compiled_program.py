@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import torch
-import torch._inductor
 from torch import Generator, Tensor
-from torch._inductor.cpu_vec_isa import VecISA
-from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._ops import OpOverload
-from torch.fx import Graph, GraphModule
+from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from laser.gpu import CPU, RECORDING
@@ -29,57 +24,8 @@ from laser.tensor_trees import flatten, unflatten
 R = TypeVar("R")
 
 
-class _BiasApart(CustomGraphPass):
-    """A pass that separates a layer's bias from the product, to fuse it with the operations that follow.
-
-    The compiler would add the bias inside the product, which takes longer than the product alone: in bfloat16, 256x256
-    and two threads, 136 us instead of 104.
-    """
-
-    def __call__(self, graph: Graph) -> None:
-        """See `CustomGraphPass`."""
-        for node in graph.find_nodes(op="call_function", target=torch.ops.aten.addmm.default):
-            if node.kwargs:  # the product or the bias is scaled by a number
-                continue
-            bias, *factors = node.args
-            with graph.inserting_before(node):
-                product = graph.call_function(torch.ops.aten.mm.default, tuple(factors))
-                total = graph.call_function(torch.ops.aten.add.Tensor, (product, bias))
-            product.meta, total.meta = dict(node.meta), dict(node.meta)
-            node.replace_all_uses_with(total)
-            graph.erase_node(node)
-
-    def uuid(self) -> str:
-        """Return the name of this pass, a key in the cache of compiled code."""
-        return "laser: bias apart"
-
-
-_OPTIONS: dict[str, dict[str, Any]] = {
-    # `cpp_wrapper`: the compiled code is all C++ and runs without the interpreter's lock.
-    "cpu": {"cpp_wrapper": True, "post_grad_custom_post_pass": _BiasApart()},
-    # `laser.graphed_program` records the graphs: those that torch records belong to the thread that imported it first.
-    "cuda": {"triton.cudagraphs": False},
-}
-# Before a process compiles for the CPU, torch checks each set of vector instructions with a small library, which it
-# loads in a Python of its own. Before 2.13 that Python imports torch, which takes 1.3 s and more, six to ten times, and
-# under a lock that all processes of the machine share: 12 processes on 16 cores had not compiled after 75 s.
-_LOAD_WITH_TORCH = "import torch\nfrom ctypes import cdll\n"
-_LOAD_ALONE = f"""
-from ctypes import RTLD_GLOBAL, CDLL, cdll
-CDLL({str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so")!r}, RTLD_GLOBAL)
-"""
 _COMPILING = threading.Lock()  # torch's tracer keeps state in global variables
 _ALIGNMENT_BYTES = 16  # alignment that the widest loads need
-
-
-def quicken_checks(check: type[VecISA]) -> None:
-    """Let torch's checks of vector instructions load its library for the CPU without the rest of torch."""
-    program = getattr(check, "_avx_py_load", "")
-    if _LOAD_WITH_TORCH in program:
-        check._avx_py_load = program.replace(_LOAD_WITH_TORCH, _LOAD_ALONE)
-
-
-quicken_checks(VecISA)
 
 
 class CompilationError(RuntimeError):
@@ -136,7 +82,7 @@ class CompiledProgram(Generic[R]):
             or draws random numbers of a kind that is not supported here.
 
     Source:
-        `torch.fx.experimental.proxy_tensor.make_fx` for tracing, `torch._inductor.compile` for the code.
+        `torch.fx.experimental.proxy_tensor.make_fx` for tracing, `laser.torch_compiler` for the code.
     """
 
     def __init__(
@@ -189,6 +135,8 @@ class CompiledProgram(Generic[R]):
         return compiled
 
     def _trace_and_compile(self, structure: Any, tensors: list[Tensor]) -> _Compiled:
+        from laser.torch_compiler import compile_graph  # its import takes as long as that of torch: 2 s
+
         found: list[Any] = []
 
         def flat(*values: Tensor) -> list[Tensor]:
@@ -203,10 +151,8 @@ class CompiledProgram(Generic[R]):
         try:
             graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(*examples)
             draws = _take_draws_out(graph)
-            # These warnings address torch's developers, or advise TensorFloat32, which must stay off.
-            warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\._inductor\.")
             inputs = [*examples, *(draw.example for draw in draws)]
-            run = torch._inductor.compile(graph, inputs, options=_OPTIONS[self.device.type])
+            run = compile_graph(graph, inputs, self.device)
             if self.device.type == "cuda":
                 with RECORDING:  # the first run chooses kernels by timing them
                     run(*inputs)

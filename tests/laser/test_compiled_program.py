@@ -1,17 +1,11 @@
 """Compiled code against the function it was made of."""
 
 import dataclasses
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
-from torch.fx.experimental.proxy_tensor import make_fx
 
-from laser import compiled_program
 from laser.compiled_program import CompilationError, CompiledProgram
 
 
@@ -20,23 +14,6 @@ class Said:
     number: torch.Tensor
     by_name: dict
     nothing: None = None
-
-
-def test_the_check_of_vector_instructions_loads_no_more_of_torch_than_it_needs(tmp_path):
-    # torch 2.11's program; that of 2.13 is left as it is.
-    old = '\nimport torch\nfrom ctypes import cdll\ncdll.LoadLibrary("__lib_path__")\n'
-    check = type("Check", (), {"_avx_py_load": old})
-    compiled_program.quicken_checks(check)
-    library = Path(torch.__file__).parent / "lib" / "libtorch_python.so"  # needs libtorch_cpu, as the check's does
-    program = check._avx_py_load.replace("__lib_path__", str(library))
-    said = subprocess.run(
-        [sys.executable, "-c", f"{program}\nimport sys\nprint('torch' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert said.stdout == "False\n"
-    new = type("Check", (), {"_avx_py_load": old.replace("import torch\n", "")})
-    compiled_program.quicken_checks(new)
-    assert "libtorch" not in new._avx_py_load
 
 
 @pytest.mark.slow
@@ -131,21 +108,6 @@ def test_draws_that_hang_on_the_numbers_of_a_tensor_are_refused_by_name():
     program = CompiledProgram(lambda held, x: x.multinomial(1))
     with pytest.raises(CompilationError, match=r"draws with aten.multinomial"):
         program(torch.ones(3))
-
-
-def test_biases_are_added_apart_from_products_but_where_one_is_scaled():
-    def layers(x, weight, bias):
-        return F.linear(x, weight, bias).relu(), torch.addmm(bias, x, weight.T, beta=0.5)
-
-    arguments = torch.randn(3, 4), torch.randn(2, 4), torch.randn(2)
-    traced = make_fx(layers)(*arguments)
-    aten = torch.ops.aten
-    assert sum(node.target is aten.addmm.default for node in traced.graph.nodes) == 2
-    compiled_program._BiasApart()(traced.graph)
-    traced.recompile()
-    kinds = [node.target for node in traced.graph.nodes if node.op == "call_function"]
-    assert [kinds.count(kind) for kind in (aten.addmm.default, aten.mm.default, aten.add.Tensor)] == [1, 1, 1]
-    torch.testing.assert_close(traced(*arguments), layers(*arguments))
 
 
 def test_a_branch_that_hangs_on_a_number_is_refused_in_one_line():

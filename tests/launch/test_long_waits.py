@@ -10,7 +10,7 @@ from gymnasium.envs.classic_control import CartPoleEnv
 
 import laser
 from launch.errors import LaunchError
-from launch.standard_output import name_long_waits
+from launch.standard_output import name_long_waits, say
 
 SMALL = {"steps": 256, "num_envs": 1, "replay.min_steps": 64, "replay.capacity_steps": 2000}
 
@@ -75,7 +75,13 @@ def test_a_close_that_hangs_is_named_on_the_terminal_and_in_the_log(tmp_path, mo
 def test_an_evaluation_names_what_it_waits_for(tmp_path, monkeypatch, capsys):
     laser.train(config_in(tmp_path / "run", quiet=True))
     monkeypatch.setattr(Slow, "slow", "constructor")
-    threading.Timer(1.0, Slow.release.set).start()
+
+    def say_and_release(words):
+        say(words)
+        if "waiting for" in words:
+            Slow.release.set()
+
+    monkeypatch.setattr("launch.standard_output.say", say_and_release)
     laser.evaluate(tmp_path / "run", episodes=1, num_envs=1)
     assert re.search(r"waiting for \S*Slow\S* to return from being constructed", capsys.readouterr().err)
 

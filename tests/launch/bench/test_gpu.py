@@ -176,7 +176,8 @@ def test_the_whole_check_on_a_cpu(tmp_path):
                 entry.kind in ("ended", "failed") or (entry.kind == "skipped" and not entry.name) for entry in own
             )
             said = [entry for entry in own if entry.kind == "result"]
-            assert said or step in NEEDS_A_GPU or any("time is spent" in entry.note for entry in own), own
+            late = any("time is spent" in entry.note or "deadline" in entry.note for entry in own)
+            assert said or step in NEEDS_A_GPU or late, own
     # A machine that is busy with other work may be too slow for a step, and for nothing else.
     failures = [entry for entry in entries if entry.kind == "failed"]
     assert all("deadline" in entry.note for entry in failures), failures
