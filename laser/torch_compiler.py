@@ -79,4 +79,5 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Tensor], device: torch.de
     """
     # These warnings address torch's developers, or advise TensorFloat32, which must stay off.
     warnings.filterwarnings("ignore", category=UserWarning, module=r"torch\._inductor\.")
-    return torch._inductor.compile(graph, list(inputs), options=_OPTIONS[device.type])
+    run: Callable[..., Any] = torch._inductor.compile(graph, list(inputs), options=_OPTIONS[device.type])
+    return run
