@@ -1,6 +1,7 @@
 # make run        train LASER on CartPole until it is solved (installs into .venv first)
 # make test       every quick check: lint, format, types, import contracts, unit tests
 # make test-slow  the tests that take longer or start Ray
+# make test-long  the tests that take a minute or more
 # make test-gpu   the tests that need a CUDA device
 # make mutation-check  seed small mistakes into losses, samplers and ledgers; do the tests notice them? (an hour or so)
 # make docs       docs/metrics.md, from the table of metrics, and the documentation's site in site/
@@ -37,11 +38,14 @@ BUNDLE_LIMIT_MB := 52
 # failure is printed all the same.
 AGAIN := --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
+BEGIN_BEFORE :=
+BEFORE = $(if $(BEGIN_BEFORE),--begin-before $(BEGIN_BEFORE))
+
 # How many mistakes `make mutation-check` seeds, and how many it tests at the same time.
 MUTANTS := 200
 MUTATION_JOBS := 2
 
-.PHONY: help run install test lint format types imports images unit test-slow test-gpu mutation-check docs docs-serve gpu-bundle clean
+.PHONY: help run install test lint format types imports images unit test-slow test-long test-gpu mutation-check docs docs-serve gpu-bundle clean
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -87,8 +91,15 @@ unit: $(TEST_READY)
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -n logical --maxprocesses 8 --dist worksteal --durations 20 $(AGAIN) \
-		-m "slow and not alone and not gpu"; status=$$?; \
-	$(BIN)/python -m pytest --all-packages --durations 20 $(AGAIN) -m "(slow or ray) and alone and not gpu" && exit $$status
+		-m "slow and not long and not alone and not gpu"; status=$$?; \
+	$(BIN)/python -m pytest --all-packages --durations 20 $(AGAIN) -m "(slow or ray) and not long and alone and not gpu" && exit $$status
+
+# CI sets BEGIN_BEFORE, as Unix time: a test that has not begun by then is skipped.
+test-long: $(TEST_READY)
+	@echo "== long tests"
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -n logical --maxprocesses 8 --dist worksteal --durations 20 $(AGAIN) \
+		$(BEFORE) -m "long and not alone and not gpu"; status=$$?; \
+	$(BIN)/python -m pytest --all-packages --durations 20 $(AGAIN) $(BEFORE) -m "long and alone and not gpu" && exit $$status
 
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"

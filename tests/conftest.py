@@ -6,10 +6,12 @@ With `--all-packages`, and wherever CI is set, a missing package is an error ins
 
 import atexit
 import importlib.util
+import math
 import os
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,7 @@ absent = {module for modules in NEEDS.values() for module in modules if importli
 def pytest_addoption(parser):
     parser.addoption("--write-golden", action="store_true", help="keep the losses of today as the golden ones")
     parser.addoption("--all-packages", action="store_true", help="fail if a package that some tests need is missing")
+    parser.addoption("--begin-before", type=float, default=math.inf, help="skip what has not begun by then, Unix time")
 
 
 def pytest_configure(config):
@@ -115,6 +118,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(missing)}, which is not installed"))
         if item.get_closest_marker("gpu") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(GPU_TIMEOUT_S))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    if time.time() > item.config.getoption("begin_before"):
+        pytest.skip("there was no time left for it")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -56,3 +56,12 @@ def test_where_all_are_wanted_a_missing_package_is_an_error(suite, options, vari
     ended = suite(*options, **variables)
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR
     assert ended.stderr == "ERROR: tests need no_such_package, not installed here; pip install -e '.[dev]'\n\n"
+
+
+def test_what_has_not_begun_when_time_is_over_is_skipped_by_name(suite):
+    ended = suite("--begin-before", "0")
+    assert ended.returncode == 0, ended.stdout
+    assert "there was no time left for it" in ended.stdout
+    assert ended.stdout.count("5 skipped") == 1
+    assert "passed" not in ended.stdout
+    assert "passed" in suite("--begin-before", "1e12").stdout

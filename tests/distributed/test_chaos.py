@@ -16,6 +16,7 @@ NUM_KILLS = 8
 LEAST_EFFECTIVE_TIME = 0.03
 
 
+@pytest.mark.long
 def test_faults_of_every_kind_lose_nothing_without_a_reason_and_the_run_ends_at_its_steps(capsys):
     words = ["--kills", str(NUM_KILLS), "--every", "3", "--steps", "200000", "--seed", "100", "--json"]
     assert main(["bench", "chaos", *words]) == 0

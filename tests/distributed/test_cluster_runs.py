@@ -102,6 +102,7 @@ def train(tmp_path, address, **changes):
     return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
 
 
+@pytest.mark.long
 def test_two_nodes_account_for_every_unroll_while_one_loses_its_actors_and_its_shard(nodes):
     done = subprocess.run(
         [
@@ -262,6 +263,7 @@ def test_a_node_that_joins_and_does_not_answer_is_given_up_at_its_deadline(monke
     assert cluster.room() == 2, "8 CPUs; each of two members has a learner and up to three actors"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
@@ -291,6 +293,7 @@ def test_a_sweep_uses_what_joins_and_gives_back_what_leaves(nodes, tmp_path):
             process.wait()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(
@@ -335,6 +338,7 @@ def test_a_run_outlasts_the_loss_of_its_learners_node(tmp_path, cpus, lost):
     assert not any(num for name, num in totals.items() if name.startswith("ledger/imbalance")), totals
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_killed_driver_leaves_nothing_on_any_node_and_its_run_goes_on(nodes, tmp_path):

@@ -11,6 +11,7 @@ from resumes import sessions
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(500)]
 
 
+@pytest.mark.long
 def test_a_resume_on_ray_leaves_every_balance_at_0(tmp_path: Path) -> None:
     received = 0.0
     for values in sessions(tmp_path / "run", 1, "--checkpoint-replay"):

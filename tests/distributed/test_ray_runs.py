@@ -248,6 +248,7 @@ def test_a_run_from_the_command_line_ends_cleanly(tmp_path):
     assert_gone(seen)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("runtime")
 def test_a_signal_saves_the_run_and_a_shard_that_may_not_die_ends_it_with_one_line(tmp_path):
     stopped = start(tmp_path / "stopped", 10_000_000)
@@ -357,6 +358,7 @@ def test_a_run_that_fails_with_an_actor_has_its_accounts_written_before_the_end(
     assert_adds_up(totals, totals["ledger/received"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_lockstep_run_resumed_on_ray_equals_a_whole_one_in_one_process(tmp_path):
     def run(name, steps, *words):

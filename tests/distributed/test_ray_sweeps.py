@@ -92,6 +92,7 @@ def when_saved(topologies, path, do):
     return thread
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_failures", [0, 3])
 def test_a_population_on_ray_outlasts_a_killed_learner(tmp_path, topologies, max_failures):
     path = tmp_path / "run"
@@ -161,6 +162,7 @@ def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies
     assert all(300 <= member.result.env_steps < 3000 for member in result.members[1:])
 
 
+@pytest.mark.long
 def test_a_shared_replay_on_ray_outlasts_its_first_owner_a_dead_shard_and_a_resume(tmp_path, topologies, monkeypatch):
     path, save, killed = tmp_path / "run", SharedReplay.save, []
 

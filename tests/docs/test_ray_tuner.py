@@ -30,6 +30,7 @@ print(json.dumps([trials, searched]))  # last: Tune prints, too
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.timeout(400)

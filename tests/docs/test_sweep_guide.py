@@ -40,6 +40,7 @@ def test_the_guide_has_commands_for_every_way_to_make_members():
     assert ways <= words
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_every_command_of_the_guide_runs_as_printed(tmp_path, monkeypatch, capsys):

@@ -65,6 +65,7 @@ def config_of(preset, path, **changes):
     return laser.load_preset(preset, {**values, **changes})
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_agent_becomes_better_than_its_log(tmp_path, carts):
     result = laser.train(config_of("dqn_cartpole", tmp_path / "run", steps=25_000, **{"evaluation.episodes": 20}))

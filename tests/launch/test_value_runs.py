@@ -68,6 +68,7 @@ def test_dqn_learns_to_catch_from_pictures(tmp_path):
     assert result.mean_return > 0.4
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_rainbow_learns_to_catch_from_pictures(tmp_path):

@@ -139,6 +139,7 @@ STOOD_IN = ("peak", "graphs", "device", "memory", "tests collected")
 NEEDS_A_GPU = {"inference"}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_the_whole_check_on_a_cpu(tmp_path):

@@ -287,6 +287,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_drawn(tiny, tmp_path, caps
     assert content["curves"]["charts/mean_return | one | CartPole-v1"] == [None]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
