@@ -2,6 +2,7 @@
 
 laser reproduce all --small --jobs 2                # from any directory
 python benchmarks/paper_figures.py --take DIR       # keep its results: DIR is runs/reproduce of that directory
+python benchmarks/paper_figures.py --longer DIR     # keep one longer reproduction's beside them: DIR is its --out
 python benchmarks/paper_figures.py                  # write docs/figures.md from benchmarks/reproduced/*.json
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,30 +36,46 @@ _OF_A_PAPER = tuple(paper for paper in PAPERS if paper != "claims")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--take", type=Path, help="runs/reproduce, whose finished figures are kept")
+    parser.add_argument("--longer", type=Path, help="directory of one reproduction that is longer than --small")
     options = parser.parse_args()
     if options.take:
         for path in sorted(options.take.glob("*-small/*/results.json")):
             take(path.parent)
+    if options.longer:
+        settings = json.loads((options.longer / "reproduction.json").read_text(encoding="utf-8"))["settings"]
+        for path in sorted(options.longer.glob("*/results.json")):
+            take(path.parent, settings)
     PAGE.write_text(page(), encoding="utf-8")
     print(f"written: {PAGE.relative_to(measure.ROOT)}")
 
 
-def take(directory: Path) -> None:
-    """Keep a reproduction's picture, smaller, and of its results what the page says."""
+def take(directory: Path, longer: dict[str, Any] | None = None) -> None:
+    """Keep a figure's picture, smaller, and of its results what the page says; `longer`: settings of a longer one."""
     content = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-    name = file_of(content["figure"])
+    name = file_of(content["figure"], longer is not None)
     machine = measure.describe_machine()
     kept = {key: content[key] for key in ("figure", "commit", "seconds", "failures")} | {
         "machine": f"{machine['processor']}, {machine['cores']} cores",
         "verdicts": [[item["verdict"], item["rule"]["claim"]] for item in content["verdicts"]],
+        "command": command_of(content["figure"], longer or {"small": True}),
     }
-    KEPT.mkdir(exist_ok=True)
-    PICTURES.mkdir(parents=True, exist_ok=True)
+    for folder in (KEPT, PICTURES):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (KEPT / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     picture = Image.open(io.BytesIO((directory / "figure.png").read_bytes())).convert("RGB")
     if picture.width > _WIDTH:
         picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)), Image.Resampling.LANCZOS)
     picture.save(PICTURES / f"{name}.png", optimize=True)
+
+
+def command_of(name: str, settings: dict[str, Any]) -> str:
+    """Return the command of a reproduction, with the settings that are not the paper's."""
+    defaults = ReproduceOptions()
+    words = ["laser", "reproduce", name]
+    for key, value in settings.items():
+        if value != getattr(defaults, key):
+            words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+    return shlex.join(words)
 
 
 def page() -> str:
@@ -103,33 +121,36 @@ def _of_figure(figure: Figure) -> Iterator[str]:
     for line in figure.missing:
         yield f"* Cannot be had: {line}."
     yield ""
-    if _kept(figure):
-        yield f"![{figure.name}, smallest size](pictures/reproduced/{file_of(figure.name)}.png)"
-        yield ""
+    for longer, size in ((False, "smallest size"), (True, "longer")):
+        if _kept(figure, longer):
+            yield f"![{figure.name}, {size}](pictures/reproduced/{file_of(figure.name, longer)}.png)"
+            yield ""
 
 
 def _what_came_out(figure: Figure) -> Iterator[str]:
-    kept = _kept(figure)
-    if not kept:
-        yield f"* Here: not run yet (`laser reproduce {figure.name} --small`)."
-        return
-    minutes = max(1, round(kept["seconds"] / 60.0))
-    where = f"{kept['machine']}, commit {(kept['commit'] or 'unknown')[:7]}"
-    yield f"* Here: `laser reproduce {figure.name} --small`, {minutes} min of runs on {where}:"
-    for words, claim in kept["verdicts"]:
-        yield f"    * {words}: {claim}."
-    for name, line in kept["failures"].items():
-        yield f"    * failed: {name}: {line}"
+    small = f"laser reproduce {figure.name} --small"
+    if not _kept(figure):
+        yield f"* Here: not run yet (`{small}`)."
+    for kept, words in ((_kept(figure), "Here"), (_kept(figure, longer=True), "Longer")):
+        if not kept:
+            continue
+        minutes = max(1, round(kept["seconds"] / 60.0))
+        where = f"{kept['machine']}, commit {(kept['commit'] or 'unknown')[:7]}"
+        yield f"* {words}: `{kept.get('command', small)}`, {minutes} min of runs on {where}:"
+        for verdict, claim in kept["verdicts"]:
+            yield f"    * {verdict}: {claim}."
+        for name, line in kept["failures"].items():
+            yield f"    * failed: {name}: {line}"
 
 
-def _kept(figure: Figure) -> dict[str, Any]:
-    path = KEPT / f"{file_of(figure.name)}.json"
+def _kept(figure: Figure, longer: bool = False) -> dict[str, Any]:
+    path = KEPT / f"{file_of(figure.name, longer)}.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
-def file_of(name: str) -> str:
-    """Return the name of a figure's files: `laser/figure-1` becomes `laser-figure-1`."""
-    return name.replace("/", "-")
+def file_of(name: str, longer: bool = False) -> str:
+    """Return the place of a figure's files: `laser/figure-1` becomes `laser-figure-1`, or `longer/laser-figure-1`."""
+    return ("longer/" if longer else "") + name.replace("/", "-")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = """
 import sys
@@ -28,3 +30,41 @@ def test_the_page_names_every_figure_and_says_what_its_files_say():
     assert len(found["done"]) >= 0.8 * len(found["all"]), "run laser reproduce all --small, and --take its results"
     for name in found["done"]:
         assert (ROOT / "docs" / "pictures" / "reproduced" / f"{name.replace('/', '-')}.png").exists()
+
+
+def test_a_longer_reproduction_stands_beside_the_smallest_with_its_command(tmp_path):
+    settings = {"preset": "", "scale": 0.02, "small": False, "env": "MinAtar/Breakout-v1", "seeds": 5}
+    figure = tmp_path / "long" / "figure-4"
+    figure.mkdir(parents=True)
+    (tmp_path / "long" / "reproduction.json").write_text(json.dumps({"settings": settings}))
+    verdict = {"verdict": "reproduced", "rule": {"claim": "a larger replay is better"}}
+    result = {
+        "figure": "laser/figure-4",
+        "commit": "abcdefghij",
+        "seconds": 7200.0,
+        "failures": {},
+        "verdicts": [verdict],
+    }
+    (figure / "results.json").write_text(json.dumps(result))
+    Image.new("RGB", (1800, 400)).save(figure / "figure.png")
+    script = f"""
+import sys
+sys.path.insert(0, "benchmarks")
+import paper_figures
+from pathlib import Path
+here = Path({str(tmp_path)!r})
+paper_figures.KEPT, paper_figures.PICTURES, paper_figures.PAGE = here / "kept", here / "pictures", here / "page.md"
+paper_figures.measure.ROOT = here
+sys.argv[1:] = ["--longer", str(here / "long")]
+paper_figures.main()
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=True)
+    _, _, page = (tmp_path / "page.md").read_text().partition("### laser/figure-4: ")
+    page = page.partition("### ")[0]
+    assert "* Here: not run yet (`laser reproduce laser/figure-4 --small`)." in page
+    command = "laser reproduce laser/figure-4 --scale 0.02 --env MinAtar/Breakout-v1 --seeds 5"
+    assert f"* Longer: `{command}`, 120 min of runs on " in page
+    assert "    * reproduced: a larger replay is better." in page
+    assert "![laser/figure-4, longer](pictures/reproduced/longer/laser-figure-4.png)" in page
+    with Image.open(tmp_path / "pictures" / "longer" / "laser-figure-4.png") as picture:
+        assert picture.size == (900, 200)
