@@ -174,10 +174,11 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         State("live-run", "value"),
         State("live-speed", "value"),
         State("live-past", "data"),
+        State("live-said", "children"),
         State("theme", "data"),
         prevent_initial_call=True,
     )
-    def play(_: Any, __: Any, key: Any, speed: Any, past: Any, theme: Any) -> Any:
+    def play(_: Any, __: Any, key: Any, speed: Any, past: Any, said: Any, theme: Any) -> Any:
         entry = library.find(key)
         if entry is None:
             raise PreventUpdate
@@ -200,6 +201,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
         film = [f"data:image/png;base64,{each['png']}" for each in steps if each["png"]]
         picture = f"data:image/png;base64,{seen['png']}" if seen["png"] else ""
         drawn = "" if picture else " (this environment cannot be drawn)"
+        words = f"{entry.name}: {seen['env']}, checkpoint of {seen['checkpoint_step']:,} env steps{drawn}"
         return (
             no_update if len(film) > 1 else picture,
             f"step {seen['step']} of episode {seen['episode']}",
@@ -213,7 +215,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             _values(kept, colours),
             {"pictures": film, "ms": _FILM_MS} if len(film) > 1 else None,
             kept,
-            f"{entry.name}: {seen['env']}, checkpoint of {seen['checkpoint_step']:,} env steps{drawn}",
+            no_update if said == words else words,  # an answer that is late would replace "stopped"
             no_update,
         )
 

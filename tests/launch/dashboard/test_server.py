@@ -184,6 +184,29 @@ def test_a_run_is_shown_with_its_numbers_and_nothing_is_sent_twice(app, root) ->
     assert call(app, panels, values | unseen, None, changed="run-clock.data").status_code == 204
 
 
+class Playing(LiveView):
+    """A view whose player always answers with the same step."""
+
+    playing = ""
+
+    def steps(self, key: str, number: int, patience_s: float = 0.0) -> list[dict[str, Any]]:
+        self.playing = key
+        step = {"env": "CartPole-v1", "step": 7, "episode": 1, "checkpoint_step": 100, "png": ""}
+        return [step | dict.fromkeys(("value", "reward", "learned_reward", "return"), 0.5)]
+
+
+def test_an_answer_of_the_player_that_comes_late_does_not_replace_that_it_was_stopped(root) -> None:
+    app = make_app(Library(root), Playing())
+    play = next(name for name in server_callbacks(app) if "live-picture.src" in name)
+    values = {"live-run.value": keys(root)["empty"], "theme.data": "light"}
+    first = call(app, play, values, None).json["response"]
+    assert first["live-said"]["children"].startswith("empty: CartPole-v1, checkpoint of 100 env steps")
+    # Asked while the page said so; meanwhile it may have come to say "stopped".
+    later = call(app, play, values | {"live-said.children": first["live-said"]["children"]}, None).json["response"]
+    assert later["live-picture"]["alt"] == "step 7 of episode 1"
+    assert "live-said" not in later
+
+
 def test_a_sweep_is_shown_with_its_members_and_nothing_is_sent_twice(app, root) -> None:
     values = {"sweep-key.data": keys(root)["sweep"], "theme.data": "light"}
     tell = next(name for name in server_callbacks(app) if "sweep-seen" in name)
