@@ -86,6 +86,7 @@ NEEDS = {
     "launch/test_step_runs.py::test_only_single_steps_are_drawn_several_batches_at_a_time[racer-": ("mujoco",),
     "launch/test_train.py::test_threads_make_their_steps_and_leave_everything_behind": ("tensorboard",),
 }
+NO_TIME = "there was no time left for it"
 GPU_TIMEOUT_S = 300  # the first compilation of an update takes a minute or two
 
 absent = {module for modules in NEEDS.values() for module in modules if importlib.util.find_spec(module) is None}
@@ -123,10 +124,15 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if time.time() > item.config.getoption("begin_before"):
-        pytest.skip("there was no time left for it")
+        pytest.skip(NO_TIME)
 
 
 def pytest_terminal_summary(terminalreporter):
+    late = [each.nodeid for each in terminalreporter.stats.get("skipped", []) if NO_TIME in str(each.longrepr)]
+    if late:
+        terminalreporter.section(f"not run, since time was over: {len(late)}")
+    for name in late:
+        terminalreporter.line(name)
     missing = {place: sorted(absent.intersection(modules)) for place, modules in NEEDS.items()}
     if any(missing.values()):
         terminalreporter.section("left out, since packages are not installed")
