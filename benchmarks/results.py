@@ -163,7 +163,8 @@ def how(name: str, row: Row, results: Results) -> str:
     sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
     commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
     train = f"`laser train {row.preset} --env {row.env}` at {', '.join(commits)}"
-    return f"* `results.py {name}`: {train}; settings of {'; '.join(sources)}. {results['machine']}."
+    peers = f"settings of {'; '.join(sources)}" if sources else "no peer is measured yet"
+    return f"* `results.py {name}`: {train}; {peers}. {results['machine']}."
 
 
 def not_measured() -> list[str]:
