@@ -38,8 +38,12 @@ BUNDLE_LIMIT_MB := 52
 # failure is printed all the same.
 AGAIN := --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 
+# CI sets this time, in Unix seconds: a long test that has not begun by then is skipped.
 BEGIN_BEFORE :=
 BEFORE = $(if $(BEGIN_BEFORE),--begin-before $(BEGIN_BEFORE))
+
+PYTEST = $(BIN)/python -m pytest --all-packages $(AGAIN)
+SIDE_BY_SIDE = OMP_NUM_THREADS=1 $(PYTEST) -n logical --maxprocesses 8
 
 # How many mistakes `make mutation-check` seeds, and how many it tests at the same time.
 MUTANTS := 200
@@ -85,21 +89,17 @@ images: $(TEST_READY)
 # pytest exits with 5 when it collects nothing, so an empty selection fails here.
 unit: $(TEST_READY)
 	@echo "== unit tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -q -n logical --maxprocesses 8 $(AGAIN) \
-		-m "not slow and not ray and not gpu"
+	@$(SIDE_BY_SIDE) -q -m "not slow and not ray and not gpu"
 
 test-slow: $(TEST_READY)
 	@echo "== slow tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -n logical --maxprocesses 8 --dist worksteal --durations 20 $(AGAIN) \
-		-m "slow and not long and not alone and not gpu"; status=$$?; \
-	$(BIN)/python -m pytest --all-packages --durations 20 $(AGAIN) -m "(slow or ray) and not long and alone and not gpu" && exit $$status
+	@$(SIDE_BY_SIDE) --dist worksteal --durations 20 -m "slow and not long and not alone and not gpu"; status=$$?; \
+	$(PYTEST) --durations 20 -m "(slow or ray) and not long and alone and not gpu" && exit $$status
 
-# CI sets BEGIN_BEFORE, as Unix time: a test that has not begun by then is skipped.
 test-long: $(TEST_READY)
 	@echo "== long tests"
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --all-packages -n logical --maxprocesses 8 --dist worksteal --durations 20 $(AGAIN) \
-		$(BEFORE) -m "long and not alone and not gpu"; status=$$?; \
-	$(BIN)/python -m pytest --all-packages --durations 20 $(AGAIN) $(BEFORE) -m "long and alone and not gpu" && exit $$status
+	@$(SIDE_BY_SIDE) --dist worksteal --durations 20 $(BEFORE) -m "long and not alone and not gpu"; status=$$?; \
+	$(PYTEST) --durations 20 $(BEFORE) -m "long and alone and not gpu" && exit $$status
 
 test-gpu: $(TEST_READY)
 	@echo "== GPU tests"
