@@ -54,7 +54,7 @@ class FramesSpec:
         stack: number of frames in one observation.
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
         channels_first: whether the environment puts colours before height and width; LASER itself never does.
-        high: largest value of a pixel: 255, or 1 for pictures of bools. Networks see value / high.
+        high: largest value of a pixel, as the space declares it; 1 for pictures of bools. Networks see value / high.
     """
 
     frame_shape: tuple[int, ...]
@@ -81,10 +81,20 @@ class VectorSpec:
     Args:
         shape: shape of one observation; `()` for a scalar.
         alphabet: for a text: its letters; shape is then (longest text, letters), one-hot; "": no text.
+        layout: for a picture that does not hold bytes: where its channels are; networks see its numbers as they are.
     """
 
     shape: tuple[int, ...]
     alphabet: str = ""
+    layout: Literal["", "channels_last", "channels_first"] = ""
+
+    @property
+    def picture(self) -> FramesSpec | None:
+        """The frames that networks see in a picture; None for other vectors."""
+        if not self.layout:
+            return None
+        is_last = self.layout == "channels_last"
+        return FramesSpec(self.shape if is_last else (*self.shape[1:], self.shape[0]), high=1)
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,13 @@ class MaskSpec:
 
 
 ObservationSpec = FramesSpec | VectorSpec | CategorySpec | MaskSpec
+
+
+def picture_of(spec: ObservationSpec) -> FramesSpec | None:
+    """Return the frames that networks see in an observation; None if it is no picture."""
+    if isinstance(spec, FramesSpec):
+        return spec
+    return spec.picture if isinstance(spec, VectorSpec) else None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from laser.logs.minari_log import MinariLog
 from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.torch_threads import flush_denormals, set_torch_threads
-from launch.planning.computing import has_frames, learner_threads, placed_device
+from launch.planning.computing import has_pictures, learner_threads, placed_device
 from launch.planning.member_plan import MemberPlan
 from learner.learner import Learner
 from replay_server.client.sharded_replay import ShardedReplay
@@ -127,7 +127,7 @@ def make_log_reader(
     set_torch_threads(1)
     config, actor = member.config, index - num_shards
     # More episodes side by side are read faster; frames need room in a message for all of them.
-    side_by_side = member.env_groups[0] if has_frames(member.environment) else _READ_SIDE_BY_SIDE
+    side_by_side = member.env_groups[0] if has_pictures(member.environment) else _READ_SIDE_BY_SIDE
     log = make_log(member, config.init_replay, index, num_shards, side_by_side, num_passes=1)
     policy = LogPolicy(log, member.algorithm, member.environment, member.seed("log policy", index))
     policy.version = 0
@@ -171,7 +171,7 @@ def make_log(
         side_by_side: episodes that are played side by side, at most.
         num_passes: passes over the log.
     """
-    log = MinariLog(name, member.environment, member.config.environment.picture_size)
+    log = MinariLog(name, member.environment, member.config.environment.picture_rule)
     needs = member.algorithm.behaviour.keys() & POLICY_STATISTICS
     behaviour = None
     if needs and not all(needs <= log.episode(number).mu.keys() for number in range(len(log))):

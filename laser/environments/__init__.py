@@ -30,7 +30,15 @@ __all__ = [
 
 # Flags that work in every suite, or for every environment of a kind: the handling of failures, pictures, masks, bounds.
 _COMMON_FLAGS = frozenset(
-    {"deadline_s", "max_restarts", "restart_window_steps", "picture_size", "action_masks", "action_bounds"}
+    {
+        "deadline_s",
+        "max_restarts",
+        "restart_window_steps",
+        "picture_size",
+        "pictures",
+        "action_masks",
+        "action_bounds",
+    }
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,12 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from laser.environments.base import EnvironmentFailedError
+from laser.environments.pictures import PictureRule
 from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
 
-# Pixels per side below which arrays of pixels are vectors, unless the config says otherwise.
-PICTURE_SIZE = 5
-# Channels of a picture: bools have one for each kind of thing.
-_MOST_CHANNELS = {"uint8": 16, "bool": 64}
 # Networks see up to so many values one-hot; more are embedded, since a one-hot input of that width is slow.
 _MOST_ONE_HOT = 1024
 _MOST_VALUES = 10_000_000
@@ -171,14 +167,14 @@ class ArrayReader:
         return letters
 
 
-def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, picture_size: int) -> ArrayReader:
+def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, pictures: PictureRule) -> ArrayReader:
     """Return the reader of one array.
 
     Args:
         name: name of the array, for messages.
         space: its space.
         stack: frame stack of a wrapper, if there is one.
-        picture_size: pixels of a picture's shortest side, at least.
+        pictures: says which boxes are pictures.
 
     Raises:
         UnsupportedSpaceError: the space has no fixed shape, holds no numbers, or too many values.
@@ -204,20 +200,20 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
     shape, dtype = space.shape, str(space.dtype)
     if 0 in shape:
         raise UnsupportedSpaceError(f"{name} has the space {space}, which holds no numbers; leave it out")
+    layout = pictures.layout(shape, dtype)
     if dtype in ("uint8", "bool"):
-        high = 1 if dtype == "bool" else 255
-        is_picture = functools.partial(_is_picture, picture_size=picture_size, most_channels=_MOST_CHANNELS[dtype])
-        if stack is not None and is_picture(shape[1:]):
+        high = _highest_pixel(space, pictures)
+        if stack is not None and pictures.layout(shape[1:], dtype) == "channels_last":
             return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
-        if is_picture(shape):
+        if layout == "channels_last":
             return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
         # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if len(shape) == 3 and is_picture((*shape[1:], shape[0])):
+        if layout == "channels_first":
             return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     collected = "float64" if dtype not in ("float32", "float16") else "float32"
     holds: dict[str, Holds] = {"f": "floats", "i": "integers", "u": "integers", "b": "bits"}
-    return ArrayReader(VectorSpec(shape), shape, collected, holds[space.dtype.kind])
+    return ArrayReader(VectorSpec(shape, layout=layout), shape, collected, holds[space.dtype.kind])
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:
@@ -227,11 +223,11 @@ def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) 
     return CategorySpec(num_values, shape, **facts)
 
 
-def _is_picture(shape: tuple[int, ...], picture_size: int, most_channels: int) -> bool:
-    """Return whether a shape is (height, width) or (height, width, few channels) of a useful size."""
-    if len(shape) not in (2, 3) or min(shape[:2]) < picture_size:
-        return False
-    return len(shape) == 2 or shape[2] <= most_channels
+def _highest_pixel(space: spaces.Box, pictures: PictureRule) -> int:
+    """Return the largest value of a pixel, as the space declares it."""
+    if space.dtype.kind == "b":
+        return 1
+    return max(1, int(space.high.max())) if pictures.kinds == "auto" else 255
 
 
 def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
+from laser.environments.pictures import PictureRule
 from laser.free_values import FreeValues
 
 BEING_CONSTRUCTED = "being constructed"
@@ -42,6 +43,11 @@ class EnvironmentConfig:
     picture_size: Annotated[
         int, Bounds(least=5, most=4096), "least side of a picture in pixels: smaller arrays of pixels are vectors"
     ] = 5
+    pictures: Annotated[
+        Literal["auto", "bytes"],
+        "auto: arrays of three axes are pictures, whatever their dtype, and pixels of bytes are divided by the space's "
+        "largest; bytes: only uint8 and bool, by 255, as before",
+    ] = "auto"
     action_masks: Annotated[
         Literal["auto", "off"],
         "auto: actions that info['action_mask'] or the observation action_mask forbids are not taken; off: a mask in "
@@ -73,6 +79,11 @@ class EnvironmentConfig:
     level_cache: Annotated[Path | None, "DeepMind Lab: folder that keeps compiled levels"] = None
     level_data: Annotated[Path | None, "DeepMind Lab: folder with the pictures for some psychlab levels"] = None
     renderer: Annotated[Literal["software", "hardware"], "DeepMind Lab: renderer of the frames"] = "software"
+
+    @property
+    def picture_rule(self) -> PictureRule:
+        """The rule that says which observations are pictures."""
+        return PictureRule(self.picture_size, self.pictures)
 
     def __post_init__(self) -> None:
         """Keep a hashable copy of the arguments."""

@@ -293,7 +293,7 @@ def describe_spaces(
     try:
         is_masked = isinstance(environment, MaskedEnvironment | MaskedVector)
         masks = mask_spec(actions) if is_masked else None
-        reader = observation_reader(observations, _frame_stack(environment), config.picture_size, masks)
+        reader = observation_reader(observations, _frame_stack(environment), config.picture_rule, masks)
         writer = action_writer(actions, config.action_bounds)
     except UnsupportedSpaceError as error:
         environment.close()

@@ -49,7 +49,7 @@ class MinAtarSuite(Suite):
         game, version = id.removeprefix("MinAtar/").rsplit("-v", 1)
         make = functools.partial(MinAtar, game, minimal_actions=version == "1")
         first = make()
-        reader = observation_reader(first.observation_space, picture_size=config.picture_size)
+        reader = observation_reader(first.observation_space, pictures=config.picture_rule)
         writer = action_writer(first.action_space)
         spec = EnvironmentSpec(id, reader.specs, writer.spec)
         if config.vectorization == "async":

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from laser.environments.arrays import PICTURE_SIZE, ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
+from laser.environments.arrays import ArrayReader, FrameStack, UnsupportedSpaceError, array_reader
 from laser.environments.base import EnvironmentFailedError
+from laser.environments.pictures import PictureRule
 from laser.specs import (
     ACTION_MASK,
     ActionBounds,
@@ -106,27 +107,22 @@ class ObservationReader:
 def observation_reader(
     space: spaces.Space[Any],
     stack: FrameStack | None = None,
-    picture_size: int = PICTURE_SIZE,
+    pictures: PictureRule = PictureRule(),
     masks: MaskSpec | None = None,
 ) -> ObservationReader:
     """Return the reader for an observation space.
 
-    Arrays of uint8 or bool of two axes, or of three with at most 16 channels (bools: 64), are pictures if they are
-    large enough.
-
     Args:
         space: observation space of one environment.
         stack: frame stack of a wrapper, if there is one; image arrays then have the stack as their first axis.
-        picture_size: pixels of a picture's shortest side, at least.
+        pictures: says which arrays are pictures.
         masks: spec of the array `action_mask`, if it is one of bools that says which actions are allowed.
 
     Raises:
         UnsupportedSpaceError: the message names the part that is not supported.
     """
     if not isinstance(space, spaces.Dict | spaces.Tuple):
-        return ObservationReader(
-            {"observation": array_reader("observation", space, stack, picture_size)}, is_nested=False
-        )
+        return ObservationReader({"observation": array_reader("observation", space, stack, pictures)}, is_nested=False)
     arrays = {}
     for name, part in _parts("", space):
         if name in arrays:
@@ -134,7 +130,7 @@ def observation_reader(
         if name == ACTION_MASK and masks is not None:
             arrays[name] = ArrayReader(masks, masks.shape, "bool")
         else:
-            arrays[name] = array_reader(name, part, stack, picture_size)
+            arrays[name] = array_reader(name, part, stack, pictures)
     return ObservationReader(arrays, is_nested=True)
 
 

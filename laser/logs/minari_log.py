@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from laser.environments.arrays import PICTURE_SIZE, FrameStack, UnsupportedSpaceError
+from laser.environments.arrays import FrameStack, UnsupportedSpaceError
 from laser.environments.base import EnvironmentFailedError
+from laser.environments.pictures import PictureRule
 from laser.environments.spaces import action_writer, observation_reader
 from laser.logs.episodes import LogError, LoggedEpisode
 from laser.packages import install_command, is_installed
@@ -53,13 +54,13 @@ class MinariLog:
     Args:
         name: with or without `minari:`.
         environment: that the agent is to learn for; its spaces must be those of the data set.
-        picture_size: `environment.picture_size` of the run.
+        pictures: `environment.picture_rule` of the run.
 
     Raises:
         LogError: there is no such data set, it cannot be read, or it has other spaces.
     """
 
-    def __init__(self, name: str, environment: EnvironmentSpec, picture_size: int = PICTURE_SIZE):
+    def __init__(self, name: str, environment: EnvironmentSpec, pictures: PictureRule = PictureRule()):
         self.name = name.removeprefix(PREFIX)
         self.environment = environment
         self._dataset = _load(self.name)
@@ -68,7 +69,7 @@ class MinariLog:
             self._reader = observation_reader(
                 self._dataset.observation_space,
                 _stack_of(environment),
-                picture_size,
+                pictures,
                 masks if isinstance(masks, MaskSpec) else None,
             )
             bounds = environment.actions.bounds if isinstance(environment.actions, ContinuousActions) else "clip"

@@ -16,17 +16,19 @@ from laser.networks.mlp import MLP
 from laser.networks.pixels import center_first_filters
 from laser.networks.settings import NetworkSettings, read_filters
 from laser.networks.word_lstm import WORD_STATE, WordLSTM
-from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec, picture_of
 
 _EMBEDDING_SIZE = 20
+SMALLEST_PICTURE = 5
+"""Pixels of the shortest side of a matrix that a torso for pictures sees."""
 
 
 class ObservationEncoder(nn.Module):
     """Encode observations by name.
 
     Vectors are flattened, categories become one-hot, and arrays of categories (words) are embedded, with 20 features
-    per value, or read by an LSTM; all are concatenated. Without frames, an MLP follows. With frames, every image has a
-    torso of its own, whose features are concatenated with the others. An action mask is left out.
+    per value, or read by an LSTM; all are concatenated. Without pictures, an MLP follows. With pictures, every one has
+    a torso of its own, whose features are concatenated with the others. An action mask is left out.
 
     Args:
         observations: specs by name; their order is the order of concatenation.
@@ -41,7 +43,7 @@ class ObservationEncoder(nn.Module):
     def __init__(self, observations: Mapping[str, ObservationSpec], config: NetworkSettings):
         super().__init__()
         observations = {name: spec for name, spec in observations.items() if not isinstance(spec, MaskSpec)}
-        frames = {name: spec for name, spec in observations.items() if isinstance(spec, FramesSpec)}
+        pictures = pictures_of(observations, config)
         categories = {name: spec for name, spec in observations.items() if isinstance(spec, CategorySpec)}
         self._categories = {name: spec.num_values for name, spec in categories.items() if not spec.shape}
         arrays = {name: spec for name, spec in categories.items() if spec.shape}
@@ -51,19 +53,20 @@ class ObservationEncoder(nn.Module):
             raise ValueError("network.words: lstm reads arrays of categories, and there are none; use side_by_side")
         reader = WordLSTM if self._reads_words else nn.Embedding
         self.embeddings = nn.ModuleList(reader(spec.num_values, _EMBEDDING_SIZE) for spec in arrays.values())
-        self._flat_names = [name for name in observations if name not in frames]
+        self._flat_names = [name for name in observations if name not in pictures]
         widths = {name: _width(observations[name]) for name in self._flat_names}
         if self._reads_words:
             widths |= dict.fromkeys(arrays, WORD_STATE)
         num_flat = sum(widths.values())
-        _check_torso(config, frames)
-        # Indexed in the order of `_frame_names`: a ModuleDict would forbid names with a dot.
-        self._frame_names = list(frames)
-        torsos = [_make_torso(spec, config) for spec in frames.values()]
+        _check_torso(config, pictures)
+        # Indexed in the order of `_picture_names`: a ModuleDict would forbid names with a dot.
+        self._picture_names = list(pictures)
+        self._layouts = {name: _layout(observations[name]) for name in pictures}
+        torsos = [_make_torso(spec, config) for spec in pictures.values()]
         if config.centered_filters:
             center_first_filters(torsos)
         self.torsos = nn.ModuleList(torsos)
-        self.mlp = None if frames else MLP(num_flat, config.hidden_sizes, config.activation)
+        self.mlp = None if pictures else MLP(num_flat, config.hidden_sizes, config.activation)
         self.num_features = num_flat if self.mlp is None else self.mlp.num_features
         self.num_features += sum(torso.num_features for torso in torsos)
 
@@ -73,10 +76,21 @@ class ObservationEncoder(nn.Module):
         if self.mlp is not None:
             features: Tensor = self.mlp(flat[0] if len(flat) == 1 else torch.cat(flat, -1))
             return features
-        images = [torso(observations[name]) for name, torso in zip(self._frame_names, self.torsos, strict=True)]
-        parts = [*images, *flat]
+        parts = [
+            *(
+                torso(self._turned(name, observations[name]))
+                for name, torso in zip(self._picture_names, self.torsos, strict=True)
+            ),
+            *flat,
+        ]
         # In the widest precision: autocast rounds the features of frames, but the vectors must not be rounded.
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def _turned(self, name: str, value: Tensor) -> Tensor:
+        """Return a picture as [N, channels, height, width]."""
+        if self._layouts[name] == "channels_last":
+            return value.unsqueeze(1) if value.ndim == 3 else value.permute(0, 3, 1, 2)
+        return value
 
     def _flatten(self, name: str, value: Tensor) -> Tensor:
         if name in self._categories:
@@ -89,13 +103,17 @@ class ObservationEncoder(nn.Module):
 
 def describe_observations(observations: Mapping[str, ObservationSpec], config: NetworkSettings) -> str:
     """Return what each observation counts as, and the torso that sees it, for the user."""
-    mlp = "" if any(isinstance(spec, FramesSpec) for spec in observations.values()) else " (mlp)"
+    pictures = pictures_of(observations, config)
+    mlp = "" if pictures else " (mlp)"
     parts = []
     for name, spec in observations.items():
-        if isinstance(spec, FramesSpec):
-            height, width = spec.frame_shape[:2]
-            channels = f"{spec.channels} channel{'s' if spec.channels > 1 else ''}"
-            parts.append(f"{name} is a picture of {height}x{width} with {channels} ({torso_name(spec, config)})")
+        if name in pictures:
+            picture = pictures[name]
+            height, width = picture.frame_shape[:2]
+            channels = f"{picture.channels} channel{'s' if picture.channels > 1 else ''}"
+            numbers = "" if isinstance(spec, FramesSpec) else ", its numbers as they are"
+            torso = torso_name(picture, config)
+            parts.append(f"{name} is a picture of {height}x{width} with {channels}{numbers} ({torso})")
         elif isinstance(spec, MaskSpec):
             parts.append(f"{name} says which of {sum(spec.num_actions)} actions are allowed")
         elif isinstance(spec, CategorySpec):
@@ -103,9 +121,37 @@ def describe_observations(observations: Mapping[str, ObservationSpec], config: N
             read = " (lstm)" if spec.shape and config.words == "lstm" else mlp
             parts.append(f"{name} is {what} of {spec.num_values}{read}")
         else:
+            assert isinstance(spec, VectorSpec)
             size = math.prod(spec.shape)
             parts.append(f"{name} is {size} number{'s' if size > 1 else ''}{mlp}")
     return ", ".join(parts)
+
+
+def pictures_of(observations: Mapping[str, ObservationSpec], config: NetworkSettings) -> dict[str, FramesSpec]:
+    """Return the observations that a torso for pictures sees, each as its frames.
+
+    These are frames, arrays of numbers that the environment's reader took for a picture, and, with a torso named in the
+    config, matrices of numbers that are large enough.
+    """
+    pictures = {}
+    for name, spec in observations.items():
+        if picture := picture_of(spec):
+            pictures[name] = picture
+        elif isinstance(spec, VectorSpec) and _is_seen_as_matrix(spec, config):
+            pictures[name] = FramesSpec(spec.shape, high=1)
+    return pictures
+
+
+def _is_seen_as_matrix(spec: VectorSpec, config: NetworkSettings) -> bool:
+    is_matrix = len(spec.shape) == 2 and not spec.alphabet and min(spec.shape) >= SMALLEST_PICTURE
+    return is_matrix and config.torso not in ("auto", "mlp")
+
+
+def _layout(spec: ObservationSpec) -> str:
+    """Return where a picture's channels are in memory; frames come with theirs in front of rows and columns."""
+    if isinstance(spec, VectorSpec):
+        return spec.layout or "channels_last"
+    return "channels_first"
 
 
 def _width(spec: ObservationSpec) -> int:

@@ -33,7 +33,7 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
         yield Problem(key, "a log is of one environment, and env names several", "name one")
         return
     try:
-        log = MinariLog(name, environment, config.environment.picture_size)
+        log = MinariLog(name, environment, config.environment.picture_rule)
         for number in range(len(log)):
             _check_statistics(log.episode(number), f"{log.name}, episode {number}", environment)
     except LogError as error:

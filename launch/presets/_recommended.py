@@ -49,19 +49,19 @@ def recommend(env: str) -> Recommendation:
 
 def recommend_for(environment: EnvironmentSpec) -> Recommendation:
     """Return the recommended preset of an environment, by its id or else by its spaces."""
-    from laser.specs import ContinuousActions, DiscreteActions, FramesSpec  # NumPy, which help must not wait for
+    from laser.specs import ContinuousActions, DiscreteActions, picture_of  # NumPy, which help must not wait for
 
     if known := _find_by_id(environment.id):
         return known
 
     if isinstance(environment.actions, ContinuousActions):
         return Recommendation("sac", "continuous actions")
-    pictures = [spec for spec in environment.observations.values() if isinstance(spec, FramesSpec)]
+    pictures = [picture for spec in environment.observations.values() if (picture := picture_of(spec))]
     if not pictures:
         if isinstance(environment.actions, DiscreteActions):
             return Recommendation("box2d", "vectors and discrete actions")
         return Recommendation("vectors", "vectors and several discrete actions at a time")
-    if min(min(spec.frame_shape[:2]) for spec in pictures) < _SMALL_PICTURE:
+    if min(min(picture.frame_shape[:2]) for picture in pictures) < _SMALL_PICTURE:
         return Recommendation("minatar", "small pictures and discrete actions")
     return Recommendation("atari_small", "pictures and discrete actions")
 

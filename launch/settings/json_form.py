@@ -70,7 +70,7 @@ def _with_old_defaults(value: Mapping[str, Any]) -> Mapping[str, Any]:
     environment = value.get("environment")
     if not isinstance(environment, Mapping) or not environment:
         return value
-    return {**value, "environment": {"picture_size": 20, "action_masks": "off", **environment}}
+    return {**value, "environment": {"picture_size": 20, "pictures": "bytes", "action_masks": "off", **environment}}
 
 
 def _rebuild(

@@ -8,6 +8,7 @@ from gymnasium import spaces
 
 from laser.environments.arrays import FrameStack, UnsupportedSpaceError
 from laser.environments.base import EnvironmentFailedError
+from laser.environments.pictures import PictureRule
 from laser.environments.spaces import action_writer, observation_reader
 from laser.specs import (
     CategorySpec,
@@ -41,7 +42,11 @@ def pixels(*shape):
         (pixels(2, 7, 9), None, FramesSpec((7, 9, 2))),
         (spaces.Box(0, 1, (10, 10, 6), bool), None, FramesSpec((10, 10, 6), high=1)),
         (spaces.Box(0, 1, (4, 10, 9), bool), None, FramesSpec((10, 9, 4), high=1)),
-        (spaces.Box(0.0, 1.0, (10, 10, 6)), None, VectorSpec((10, 10, 6))),
+        (spaces.Box(0.0, 1.0, (10, 10, 6)), None, VectorSpec((10, 10, 6), layout="channels_last")),
+        (spaces.Box(0, 9, (6, 10, 10), np.int32), None, VectorSpec((6, 10, 10), layout="channels_first")),
+        (spaces.Box(0.0, 1.0, (10, 10)), None, VectorSpec((10, 10))),
+        (spaces.Box(0.0, 1.0, (4, 10, 4)), None, VectorSpec((4, 10, 4))),
+        (spaces.Box(0, 1, (7, 7, 3), np.uint8), None, FramesSpec((7, 7, 3), high=1)),
         (spaces.Discrete(6, start=2), None, CategorySpec(6)),
         (spaces.MultiDiscrete([4, 4, 4]), None, CategorySpec(4, (3,))),
         (spaces.MultiDiscrete([[4], [4]], start=[[2], [2]]), None, CategorySpec(4, (2, 1))),
@@ -261,8 +266,43 @@ def test_choices_are_shifted_to_where_they_start():
 
 
 def test_pictures_smaller_than_asked_for_are_vectors():
-    assert observation_reader(pixels(19, 84), picture_size=20).specs == {"observation": VectorSpec((19, 84))}
-    assert observation_reader(pixels(20, 84), picture_size=20).specs == {"observation": FramesSpec((20, 84))}
+    rule = PictureRule(20)
+    assert observation_reader(pixels(19, 84), pictures=rule).specs == {"observation": VectorSpec((19, 84))}
+    assert observation_reader(pixels(20, 84), pictures=rule).specs == {"observation": FramesSpec((20, 84))}
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout"),
+    [
+        ((10, 10, 32), "channels_last"),
+        ((32, 10, 10), "channels_first"),
+        ((8, 10, 10), "channels_first"),
+        ((10, 10, 8), "channels_last"),
+        ((10, 10, 10), "channels_last"),
+        ((6, 20, 30), "channels_first"),
+        ((20, 30, 6), "channels_last"),
+        ((20, 30, 50), "channels_first"),
+        ((70, 80, 90), ""),
+        ((4, 4, 10), ""),
+        ((5, 5), "channels_last"),
+        ((5, 4), ""),
+        ((2, 5, 5, 3), ""),
+        ((5,), ""),
+    ],
+)
+def test_the_channels_of_a_picture_are_found(shape, layout):
+    assert PictureRule().layout(shape, "uint8") == layout
+    assert PictureRule().layout(shape, "float32") == ("" if len(shape) == 2 else layout)
+
+
+def test_the_rule_of_older_runs_is_kept():
+    rule = PictureRule(5, "bytes")
+    assert rule.layout((10, 10, 4), "float32") == ""
+    assert rule.layout((8, 10, 10), "uint8") == "channels_last"
+    assert rule.layout((10, 10, 32), "uint8") == "channels_first"
+    assert rule.layout((10, 10, 32), "bool") == "channels_last"
+    binary = spaces.Box(0, 1, (7, 7, 3), np.uint8)
+    assert observation_reader(binary, pictures=rule).specs == {"observation": FramesSpec((7, 7, 3), high=255)}
 
 
 def test_a_picture_of_bools_is_not_one_of_bytes():

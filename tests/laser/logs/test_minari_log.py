@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from laser.environments.pictures import PictureRule
 from laser.environments.spaces import action_writer
 from laser.logs.episodes import LogError, LoggedEpisode
 from laser.logs.minari_log import MinariLog, env_of, write_minari
@@ -99,7 +100,7 @@ def test_what_is_written_is_read(observations, actions):
     environment = EnvironmentSpec("probe", observations, actions)
     episodes = episodes_of(environment, [1, 5, 2, 8])
     assert write_minari(NAME, environment, iter(episodes), "laser") == 4
-    log = MinariLog(NAME, environment, picture_size=10)
+    log = MinariLog(NAME, environment, pictures=PictureRule(10))
     assert len(log) == 4
     for number, episode in enumerate(episodes):
         assert_same(log.episode(number), episode)

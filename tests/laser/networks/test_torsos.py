@@ -214,3 +214,34 @@ def test_what_each_observation_counts_as_is_said():
         "(atari_cnn), words is 5 values of 30, speed is 1 number"
     )
     assert "(nature_cnn)" in describe_observations({"screen": SCREEN}, NetworkConfig(torso="nature_cnn"))
+
+
+@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
+def test_a_picture_of_other_numbers_is_seen_as_it_is(layout):
+    is_last = layout == "channels_last"
+    numbers = torch.randn((3, 10, 9, 4) if is_last else (3, 4, 10, 9))
+    spec = VectorSpec(tuple(numbers.shape[1:]), layout=layout)
+    torch.manual_seed(5)
+    encoder = ObservationEncoder({"grid": spec}, NetworkConfig())
+    (net,) = encoder.torsos
+    turned = numbers.permute(0, 3, 1, 2) if is_last else numbers
+    hidden = F.relu(F.conv2d(turned, net.conv1.weight, net.conv1.bias)).permute(0, 2, 3, 1).flatten(1)
+    expected = F.relu(F.linear(hidden, net.linear.weight, net.linear.bias))
+    torch.testing.assert_close(encoder({"grid": numbers}), expected)
+    said = "grid is a picture of 10x9 with 4 channels, its numbers as they are (minatar_cnn)"
+    assert describe_observations({"grid": spec}, NetworkConfig()) == said
+
+
+def test_a_matrix_of_numbers_is_a_picture_where_a_torso_for_pictures_is_named():
+    matrix = {"map": VectorSpec((12, 10)), "speed": VectorSpec(())}
+    assert not ObservationEncoder(matrix, NetworkConfig()).torsos
+    config = NetworkConfig(torso="conv", filters="(2,3,1)", features=0)
+    encoder = ObservationEncoder(matrix, config)
+    (net,) = encoder.torsos
+    seen = {"map": torch.randn(3, 12, 10), "speed": torch.randn(3)}
+    (conv,) = [module for module in net.modules() if isinstance(module, PixelConv2d)]
+    hidden = F.relu(F.conv2d(seen["map"].unsqueeze(1), conv.weight, conv.bias)).permute(0, 2, 3, 1).flatten(1)
+    torch.testing.assert_close(encoder(seen), torch.cat([hidden, seen["speed"].unsqueeze(1)], 1))
+    small = {"map": VectorSpec((4, 10))}
+    with pytest.raises(ValueError, match="conv sees frames only, and there are none"):
+        ObservationEncoder(small, config)

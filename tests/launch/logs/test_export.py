@@ -8,6 +8,7 @@ import pytest
 
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig, describe_environment
+from laser.environments.pictures import PictureRule
 from laser.logs.minari_log import MinariLog
 from launch.errors import NothingToResumeError
 from launch.logs.export import export_replay
@@ -30,8 +31,8 @@ def small(path, preset="cartpole", **changes):
     return load_preset(preset, {**values, **changes})
 
 
-def episodes_of(env, name=NAME, picture_size=10):
-    log = MinariLog(name, describe_environment(env, EnvironmentConfig()), picture_size)
+def episodes_of(env, name=NAME, pictures=PictureRule(10)):
+    log = MinariLog(name, describe_environment(env, EnvironmentConfig()), pictures)
     return [log.episode(number) for number in range(len(log))]
 
 
@@ -71,7 +72,7 @@ def test_episodes_that_have_lost_their_first_rows_are_left_out(tmp_path):
 def test_pictures_are_exported_as_agents_saw_them(tmp_path):
     train(small(tmp_path / "run", "mini", env="mini/Catch-v0", steps=600))
     export_replay(tmp_path / "run", NAME, ReplayOptions())
-    for episode in episodes_of("mini/Catch-v0", picture_size=5):
+    for episode in episodes_of("mini/Catch-v0", pictures=PictureRule(5)):
         (pictures,) = episode.observations.values()
         assert pictures.sum(axis=tuple(range(1, pictures.ndim))).min() > 0  # a ball and a paddle in each
         assert len(np.unique(pictures, axis=0)) > 1

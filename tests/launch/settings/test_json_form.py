@@ -77,6 +77,13 @@ def test_a_record_from_before_small_pictures_sees_them_as_vectors():
     assert config_from_json(value).environment.picture_size == 20
 
 
+def test_a_record_from_before_pictures_of_other_numbers_sees_pictures_as_it_did():
+    value = config_to_json(load_preset("mini"))
+    assert config_from_json(value).environment.pictures == "auto"
+    del value["environment"]["pictures"]
+    assert config_from_json(value).environment.pictures == "bytes"
+
+
 def test_a_record_from_before_action_masks_has_none():
     value = config_to_json(load_preset("cartpole"))
     assert config_from_json(value).environment.action_masks == "auto"

@@ -1,0 +1,48 @@
+"""The rule that says which arrays of an observation are pictures, and where their channels are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Layout = Literal["", "channels_last", "channels_first"]
+"""Order of a picture's axes: (height, width), with channels before or behind them; "": no picture."""
+
+_MOST_CHANNELS = 64
+_MOST_CHANNELS_OF_BYTES = 16  # with kinds "bytes", for uint8
+
+
+@dataclass(frozen=True)
+class PictureRule:
+    """Decision about the boxes of an observation.
+
+    Args:
+        size: pixels of a picture's shortest side, at least; arrays with fewer are vectors.
+        kinds: "auto": boxes of three axes are pictures whatever their dtype, and those of two axes if they hold uint8
+            or bool; "bytes": only those of uint8 and bool, whose axes are (height, width, channels) wherever they can
+            be. Older runs had the second rule, and their records say so.
+    """
+
+    size: int = 5
+    kinds: Literal["auto", "bytes"] = "auto"
+
+    def layout(self, shape: tuple[int, ...], dtype: str) -> Layout:
+        """Return the order of a box's axes if it is a picture, else "".
+
+        The two axes of equal length are height and width; without such a pair, the shorter of the first and the last
+        axis is that of the channels.
+        """
+        is_bytes = dtype in ("uint8", "bool")
+        if len(shape) == 2:
+            return "channels_last" if is_bytes and min(shape) >= self.size else ""
+        if len(shape) != 3 or not (is_bytes or self.kinds == "auto"):
+            return ""
+        most = _MOST_CHANNELS_OF_BYTES if self.kinds == "bytes" and dtype == "uint8" else _MOST_CHANNELS
+        first, middle, last = shape
+        may_be_last = min(first, middle) >= self.size and last <= most
+        may_be_first = min(middle, last) >= self.size and first <= most
+        if may_be_last and may_be_first and self.kinds == "auto":
+            may_be_last = first == middle or (middle != last and last <= first)
+        if may_be_last:
+            return "channels_last"
+        return "channels_first" if may_be_first else ""
