@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ class OptunaSearch:
 
     Args:
         space: ranges and choices by key.
+        listed: values by key, of which each setting has one already. The study knows them as parameters, so that what
+            it learned with one of them helps with the others.
         whole: keys whose values are whole numbers.
         path: the study's file; optuna-dashboard opens it.
         seed: of all choices.
@@ -48,11 +50,20 @@ class OptunaSearch:
         OutputError: the file cannot be written.
     """
 
-    def __init__(self, space: Mapping[str, Dimension], whole: set[str], path: Path, seed: int, resume: bool):
+    def __init__(
+        self,
+        space: Mapping[str, Dimension],
+        listed: Mapping[str, Sequence[Any]],
+        whole: set[str],
+        path: Path,
+        seed: int,
+        resume: bool,
+    ):
         if resume and not path.exists():
             raise NothingToResumeError("run-dir", f"{path}, the tuner's study, is missing", "start a new sweep")
         self._space = space
         self._distributions = {key: _distribution(dimension, key in whole) for key, dimension in space.items()}
+        self._distributions |= {key: _choices(values) for key, values in listed.items()}
         self._path = path
         self._seed = seed
         with self._writing():
@@ -69,11 +80,12 @@ class OptunaSearch:
         self._storage.remove_session()
         self._storage.engine.dispose()
 
-    def values(self, setting: int) -> dict[str, Any]:
+    def values(self, setting: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a setting by key; see `Search.values`."""
         with self._writing():
             if setting not in self._numbers:
-                self._study.sampler = _sampler(seed_for(self._seed, "tuner", len(self._study.get_trials(False))))
+                seed = seed_for(self._seed, "tuner", len(self._study.get_trials(False)))
+                self._study.sampler = _sampler(seed, {key: value_text(value) for key, value in given.items()})
                 trial = self._study.ask(self._distributions)
                 trial.set_user_attr(_SETTING, setting)
                 self._numbers[setting] = trial.number
@@ -136,25 +148,30 @@ def _open_study(storage: optuna.storages.RDBStorage) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would say that a study was created
     try:
         return optuna.create_study(
-            storage=storage, sampler=_sampler(0), study_name=STUDY, direction="maximize", load_if_exists=True
+            storage=storage, sampler=_sampler(0, {}), study_name=STUDY, direction="maximize", load_if_exists=True
         )
     finally:
         optuna.logging.set_verbosity(before)
 
 
-def _sampler(seed: int) -> optuna.samplers.TPESampler:
+def _sampler(seed: int, given: dict[str, Any]) -> optuna.samplers.BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        return optuna.samplers.PartialFixedSampler(given, sampler) if given else sampler
 
 
 def _distribution(dimension: Dimension, is_whole: bool) -> BaseDistribution:
     if isinstance(dimension, Choice):
-        return CategoricalDistribution([value_text(value) for value in dimension.values])
+        return _choices(dimension.values)
     is_log = dimension.kind == "log"
     if is_whole:
         return IntDistribution(int(dimension.low), int(dimension.high), log=is_log)
     return FloatDistribution(dimension.low, dimension.high, log=is_log)
+
+
+def _choices(values: Sequence[Any]) -> CategoricalDistribution:
+    return CategoricalDistribution(list(dict.fromkeys(map(value_text, values))))
 
 
 def _value(dimension: Dimension, param: Any) -> Any:

@@ -84,6 +84,11 @@ class SweepConfig:
         return list(dict.fromkeys([*self.grid, *self.zipped, *self.space]))
 
     @property
+    def listed(self) -> dict[str, list[Any]]:
+        """The values of the grid and of zipped lists, by key."""
+        return self.grid | self.zipped
+
+    @property
     def _by_flag(self) -> dict[str, Mapping[str, Any]]:
         return {"grid": self.grid, "zip": self.zipped, "space": self.space}
 
@@ -91,6 +96,7 @@ class SweepConfig:
         """Return the members: each point of the grid with each of the zipped and the drawn settings, once per seed.
 
         The last key of the grid changes faster than its first one; drawn settings change faster still, and seeds most.
+        With a tuner they change before the grid does: it chooses for all points by turns.
 
         Raises:
             ConfigError: the mistakes of all members.
@@ -115,6 +121,8 @@ class SweepConfig:
             drawn = draw_settings(self.space, self.base, num_samples, self.base.seed, even=even)
         grid = [dict(zip(self.grid, point, strict=True)) for point in itertools.product(*self.grid.values())]
         points = [point | row | draw for point, row, draw in itertools.product(grid, rows, drawn or [{}])]
+        if self.options.tunes and num_samples:
+            points = [points[index] for draw in range(num_samples) for index in range(draw, len(points), num_samples)]
         problems += wrong
         members: list[SweepMember] = []
         names: dict[str, int] = {}
@@ -223,8 +231,8 @@ class SweepConfig:
         if "seed" in self.keys and self.options.seeds > 1:
             flag = next(flag for flag, keys in self._by_flag.items() if "seed" in keys)
             problems.append(Problem(flag, "seed lists the seeds, and so does --seeds", "leave one of them out"))
-        listed = [*self.grid, *self.zipped]
-        problems += find_option_problems(self.options, listed=listed, space=list(self.space))
+        num_points = math.prod(map(len, self.grid.values())) * max(map(len, self.zipped.values()), default=1)
+        problems += find_option_problems(self.options, self.listed, list(self.space), num_points)
         if not self.keys and not self.options.sample and self.options.seeds == 1:
             problems.append(ONE_MEMBER)
         return problems

@@ -71,7 +71,7 @@ def sweep_leaves() -> list[Leaf]:
 
 
 def find_option_problems(
-    options: SweepOptions, *, listed: Collection[str], space: Collection[str]
+    options: SweepOptions, listed: Collection[str], space: Collection[str], num_points: int
 ) -> Iterator[Problem]:
     """Yield what makes no sense together.
 
@@ -79,6 +79,7 @@ def find_option_problems(
         options: of the sweep.
         listed: keys of the grid and of zipped lists.
         space: keys of the space.
+        num_points: points of grid and lists together, each of which has `options.sample` settings.
     """
     if space and not options.sample:
         yield Problem("sample", "is missing: a space needs a number of settings to draw", "use --sample 20")
@@ -94,10 +95,12 @@ def find_option_problems(
     if not options.prunes and not options.tunes and options.score != SweepOptions.score:
         yield Problem("score", "has no effect: there is no pruner and no tuner", "add --pruner asha")
     if options.tunes:
-        yield from _tuner_problems(options, listed, space)
+        yield from _tuner_problems(options, listed, space, num_points)
 
 
-def _tuner_problems(options: SweepOptions, listed: Collection[str], space: Collection[str]) -> Iterator[Problem]:
+def _tuner_problems(
+    options: SweepOptions, listed: Collection[str], space: Collection[str], num_points: int
+) -> Iterator[Problem]:
     """Yield why a tuner cannot choose settings."""
     yield from find_missing("tuner", [options.tuner], "leave out --tuner to draw settings at random")
     if options.pbt:
@@ -106,14 +109,12 @@ def _tuner_problems(options: SweepOptions, listed: Collection[str], space: Colle
     if not space:
         wrong = "has nothing to choose: there is no --space"
         yield Problem("tuner", wrong, "for example --space 'algorithm.learning-rate=log(1e-4,1e-2)'")
-    if listed:
-        wrong = f"chooses all values that differ between settings, and --grid or --zip lists {', '.join(listed)}"
-        yield Problem("tuner", wrong, "describe them with --space KEY={V1,V2}")
-    for key in space:
+    for key in (*space, *listed):
         if not key.startswith(_OF_LEARNING):
             wrong = f"{key} is no setting of learning, so scores would not be comparable"
-            yield Problem("space", wrong, f"use --{key}, or leave out --tuner")
-    num_members = options.sample * options.seeds
+            remedy = "use --seeds, or leave out --tuner" if key == "seed" else f"use --{key}, or leave out --tuner"
+            yield Problem("space" if key in space else "tuner", wrong, remedy)
+    num_members = options.sample * options.seeds * num_points
     if not 0 < options.concurrent < num_members and space and options.sample:
         given = f"{options.concurrent} of {num_members:,} members" if options.concurrent else "all members"
         wrong = f"must leave members waiting, whose settings the tuner chooses from earlier scores, got {given}"

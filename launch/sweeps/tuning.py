@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from laser.config import ConfigError, Problem
@@ -50,8 +50,13 @@ def find_unfit_ends(sweep: SweepConfig, member: SweepMember, plan: MemberPlan) -
 class Search(Protocol):
     """A search for settings with a high score, which keeps its state in a file."""
 
-    def values(self, setting: int) -> dict[str, Any]:
-        """Return the values of a setting by key: those chosen before, or new ones."""
+    def values(self, setting: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the chosen values of a setting by key: those of before, or new ones.
+
+        Args:
+            setting: its number.
+            given: values by key that the setting has in any case, from a grid or from zipped lists.
+        """
 
     def reject(self, setting: int) -> None:
         """Forget the values of a setting, which cannot be trained."""
@@ -103,10 +108,11 @@ class Tuning:
         Raises:
             LaunchError: all settings that the search chose break a rule.
         """
-        setting = self._members[plan.number].setting
+        setting, overrides = self._members[plan.number].setting, self._members[plan.number].overrides
+        given = {key: overrides[key] for key in self._sweep.listed}
         for _ in range(_MOST_TRIES):
             try:
-                member = self._sweep.member(plan.number, setting, self._search.values(setting))
+                member = self._sweep.member(plan.number, setting, given | self._search.values(setting, given))
                 chosen = replan(plan, member.config, self._sweep.options.share_replay)
             except ConfigError as error:
                 self._search.reject(setting)

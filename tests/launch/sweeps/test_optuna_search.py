@@ -31,8 +31,8 @@ SPACE = {
 }
 
 
-def search(path, seed=0, resume=False, space=SPACE):
-    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
+def search(path, seed=0, resume=False, space=SPACE, listed=None):
+    return OptunaSearch(space, listed or {}, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
 
 
 def trials(path):
@@ -47,8 +47,8 @@ def test_values_lie_in_the_space_and_depend_on_the_seed_only(tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         (tmp_path / name).mkdir()
         with search(tmp_path / name, seed) as each:
-            drawn.append([each.values(setting) for setting in range(6)])
-            assert each.values(3) == drawn[-1][3], "a setting keeps its values"
+            drawn.append([each.values(setting, {}) for setting in range(6)])
+            assert each.values(3, {}) == drawn[-1][3], "a setting keeps its values"
     assert drawn[0] == drawn[1] != drawn[2]
     for values in drawn[0]:
         rate, cost, batch, sizes = (values[key] for key in SPACE)
@@ -66,16 +66,31 @@ def test_it_finds_better_settings_than_it_began_with(tmp_path):
     scores = []
     with search(tmp_path, space=space) as each:
         for setting in range(40):
-            values = each.values(setting)
+            values = each.values(setting, {})
             scores.append(-((values["x"] - 0.3) ** 2) - (values["y"] - 0.8) ** 2)
             each.tell(setting, scores[-1], None)
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.1
 
 
+def test_values_of_a_grid_are_parameters_that_are_not_chosen(tmp_path):
+    space, listed = {"x": Range("uniform", 0.0, 1.0)}, {"widths": [(8,), (8, 9)], "kind": ["a", "b", "a"]}
+    with search(tmp_path, space=space, listed=listed) as each:
+        for setting in range(40):
+            given = {"widths": listed["widths"][setting % 2], "kind": "ab"[setting % 2]}
+            x = each.values(setting, given)["x"]
+            assert each.values(setting, given) == {"x": x}
+            each.tell(setting, -abs(x - 0.9), None)
+    found = trials(tmp_path)
+    assert [trial.params["kind"] for trial in found[:3]] == ["a", "b", "a"]
+    assert [trial.params["widths"] for trial in found[:2]] == ["8", "8,9"]
+    for values in (found[30::2], found[31::2]):
+        assert sum(abs(trial.params["x"] - 0.9) for trial in values) / 5 < 0.15, "it does not learn"
+
+
 def test_the_study_says_how_each_setting_ended(tmp_path):
     with search(tmp_path) as each:
         for setting in range(5):
-            each.values(setting)
+            each.values(setting, {})
         each.tell(0, 5.0, None)
         each.tell(1, 3.0, 100)
         each.tell(2, None, None)
@@ -94,15 +109,15 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path):
     with search(tmp_path / "whole") as whole:
         values = []
         for setting in range(14):  # beyond Optuna's ten random ones
-            values.append(whole.values(setting))
+            values.append(whole.values(setting, {}))
             if setting != 5:
                 whole.tell(setting, float(setting), None)
     again = []
     for begin, end in ((0, 6), (6, 11), (11, 14)):
         with search(tmp_path / "parts", resume=begin > 0) as parts:
-            assert [parts.values(setting) for setting in range(begin)] == again
+            assert [parts.values(setting, {}) for setting in range(begin)] == again
             for setting in range(begin, end):
-                again.append(parts.values(setting))
+                again.append(parts.values(setting, {}))
                 if setting != 5:
                     parts.tell(setting, float(setting), None)
     assert again == values
@@ -110,10 +125,10 @@ def test_an_interrupted_search_goes_on_as_if_it_had_not_been(tmp_path):
 
 def test_rejected_settings_are_chosen_anew_and_not_taken_up_again(tmp_path):
     with search(tmp_path) as each:
-        first = each.values(0)
+        first = each.values(0, {})
         each.reject(0)
     with search(tmp_path, resume=True) as again:
-        second = again.values(0)
+        second = again.values(0, {})
         assert second != first
         assert not again.is_told(0)
     assert [trial.state.name for trial in trials(tmp_path)] == ["FAIL", "RUNNING"]
@@ -121,10 +136,10 @@ def test_rejected_settings_are_chosen_anew_and_not_taken_up_again(tmp_path):
 
 def test_a_trial_that_no_setting_got_before_a_kill_has_failed(tmp_path):
     with search(tmp_path) as each:
-        each.values(0)
+        each.values(0, {})
         each._study.ask(each._distributions)
     with search(tmp_path, resume=True) as again:
-        again.values(1)
+        again.values(1, {})
     assert [trial.state.name for trial in trials(tmp_path)] == ["RUNNING", "FAIL", "RUNNING"]
 
 
@@ -135,7 +150,7 @@ def test_a_study_that_is_gone_is_named(tmp_path):
 
 def test_a_study_that_cannot_be_written_is_one_line(tmp_path):
     with search(tmp_path) as each:
-        each.values(0)
+        each.values(0, {})
         (tmp_path / STUDY_NAME).write_bytes(b"no database" * 1000)
         with pytest.raises(LaunchError, match=r"optuna\.db: .*--resume"):
             each.tell(0, 1.0, None)
@@ -209,7 +224,9 @@ TUNED = [*SPACED, "--sample", "8", "--tuner", "optuna", "--concurrent", "2"]
     [
         ([*TUNED, "--pbt", "--concurrent", "0"], "tuner: population based training changes"),
         (["--seeds", "4", "--tuner", "optuna"], "tuner: has nothing to choose"),
-        ([*TUNED, "--grid", "algorithm.entropy-cost=0.1,0.2"], "tuner: chooses all values that differ"),
+        ([*TUNED, "--grid", "num-envs=1,2"], "tuner: num-envs is no setting of learning"),
+        ([*TUNED, "--grid", "seed=1,2"], "tuner: seed is no setting of learning"),
+        ([*TUNED, "--grid", "algorithm.entropy-cost=0.1,0.2", "--concurrent", "16"], "concurrent: must leave members"),
         (
             [*TUNED, "--no-share-replay", "--space", "env={CartPole-v1,Acrobot-v1}"],
             "space: env is no setting of learning",
@@ -234,6 +251,15 @@ def test_a_key_that_changes_the_use_of_a_shared_replay_is_refused_before_anythin
     with pytest.raises(ConfigError, match=r"space: algorithm\.batch-size=.*share-replay"):
         sweep(config)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_tuner_chooses_for_all_points_of_a_grid_by_turns():
+    words = ["--grid", "algorithm.entropy-cost=0.1,0.2", "--zip", "algorithm.discount=0.9,0.99", "--concurrent", "9"]
+    words += ["--zip", "unroll-length=5,10", "--no-share-replay", "--seeds", "2", "--sample", "3"]
+    members = parse_sweep(["cartpole", *TUNED, *words]).members()
+    points = [tuple(member.overrides.values())[:3] for member in members[::2]]
+    assert points == [(0.1, 0.9, 5), (0.1, 0.99, 10), (0.2, 0.9, 5), (0.2, 0.99, 10)] * 3
+    assert [member.setting for member in members] == [number // 2 for number in range(24)]
 
 
 def test_a_resumed_sweep_keeps_its_tuner(tmp_path):

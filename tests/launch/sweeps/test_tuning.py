@@ -28,9 +28,10 @@ class Listed:
 
     def __init__(self, *listed):
         self.left = list(listed)
-        self.chosen, self.told = {}, {}
+        self.chosen, self.told, self.given = {}, {}, {}
 
-    def values(self, setting):
+    def values(self, setting, given):
+        self.given[setting] = given
         if setting not in self.chosen:
             self.chosen[setting] = self.left.pop(0)
         return self.chosen[setting]
@@ -67,6 +68,18 @@ def test_members_get_their_settings_when_their_turn_comes_and_keep_the_rest_of_t
         same = {"config": before.config, "algorithm": before.algorithm}
         assert dataclasses.replace(plan, **same) == before
         assert plan.config.seed == before.config.seed
+
+
+def test_values_of_a_grid_stay_and_the_search_hears_of_them():
+    sweep = SweepConfig(load_preset("cartpole"), {BATCH: [16, 32]}, SweepOptions(share_replay=False))
+    members = [sweep.member(number, number, {BATCH: batch, RATE: 0.5}) for number, batch in enumerate((16, 32))]
+    search = Listed({RATE: 0.1}, {RATE: 0.2})
+    tuning = Tuning(sweep, members, search, False)
+    plans = plan_population([member.config for member in members], share_replay=False)
+    begun = [tuning.begins(plan).config.algorithm for plan in plans]
+    assert [(config.batch_size, config.learning_rate) for config in begun] == [(16, 0.1), (32, 0.2)]
+    assert [member.overrides for member in members] == [{BATCH: 16, RATE: 0.1}, {BATCH: 32, RATE: 0.2}]
+    assert search.given == {0: {BATCH: 16}, 1: {BATCH: 32}}
 
 
 def test_the_search_hears_the_mean_of_the_seeds_once_all_have_ended():
