@@ -232,13 +232,16 @@ class Learner:
         batches = [self._prepare(loaded) for loaded in together]
         rates = [self._rate(self.num_updates + number) for number in range(len(together))]
         self._learning_rate = rates[-1]
-        results = self.updater.in_turn(batches, rates, self._update_inputs)
+        inputs = self._update_inputs | {
+            name: self.updater.scalar(value) for name, value in self._settings.scheduled(self.progress).items()
+        }
+        results = self.updater.in_turn(batches, rates, inputs)
         for loaded, batch, (metrics, output) in zip(together, batches, results, strict=True):
             self._write_columns(loaded, output)
             if self._replay_states is not None and loaded.streams is not None:
                 states = output.core_state
                 if self._recomputes_states:
-                    states = self.updater.next_core_state(batch, self._update_inputs)
+                    states = self.updater.next_core_state(batch, inputs)
                 self._replay_states.keep(states, loaded.streams)
             self.num_updates += 1
             self._num_unpublished += 1

@@ -105,6 +105,10 @@ class AlgorithmConfig(ABC):
         final, warmup = self.learning_rate_final, self.learning_rate_warmup
         return self.learning_rate * step_size_factor(shape, progress, final=final, warmup=warmup, points=points)
 
+    def scheduled(self, progress: float) -> dict[str, float]:
+        """Return live settings that change over a run, with their values after a share `progress` of its steps."""
+        return {}
+
     def rate_factor(self, num_learner_steps: int) -> float:
         """Return a factor of the step size after `num_learner_steps`, in addition to `learning_rate_schedule`."""
         return 1.0

@@ -49,6 +49,11 @@ class ImpalaConfig(RewardConfig):
     live_settings: ClassVar[tuple[str, ...]] = (*AlgorithmConfig.live_settings, "entropy_cost", "baseline_cost")
 
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.01
+    entropy_cost_final: Annotated[
+        float,
+        Fraction,
+        "share of the entropy cost at the run's end, which it falls to in proportion to the env steps done",
+    ] = 1.0
     baseline_cost: Annotated[float, NotNegative, "weight of the value loss, which is half the squared error"] = 0.5
     rho_clip: Annotated[float, Clip, "bound on importance ratios in value targets"] = 1.0
     c_clip: Annotated[float, Clip, "bound on importance ratios in traces; at most rho-clip"] = 1.0
@@ -84,6 +89,13 @@ class ImpalaConfig(RewardConfig):
     refer: Annotated[ReferConfig, "remember-and-forget experience replay"] = field(
         default_factory=lambda: ReferConfig(enabled=False)
     )
+
+    def scheduled(self, progress: float) -> dict[str, float]:
+        """See `AlgorithmConfig.scheduled`."""
+        if self.entropy_cost_final == 1.0:
+            return {}
+        share = 1.0 - (1.0 - self.entropy_cost_final) * min(1.0, progress)
+        return {"entropy_cost": self.entropy_cost * share}
 
     def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""

@@ -116,6 +116,38 @@ def test_settings_hold_from_the_next_update_on_and_are_saved(pair):
     assert not same(moved, call(1, "weights"))
 
 
+def test_an_entropy_cost_that_falls_reaches_the_loss_at_every_update(monkeypatch):
+    seen, loss = [], Impala.loss
+
+    def watched(self, networks, targets, batch, schedule, generator):
+        seen.append(schedule.get("entropy_cost"))
+        return loss(self, networks, targets, batch, schedule, generator)
+
+    monkeypatch.setattr(Impala, "loss", watched)
+    settings = {"algorithm.entropy_cost": 0.4, "algorithm.entropy_cost_final": 0.25, "num_envs": 4}
+    config = load_preset("cartpole", {**settings, "replay.min_steps": 0})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        topology = place_member(plan_member(config), runtime, recorder)
+
+        def call(method, *arguments):
+            return wait(topology.learner.call(getattr(Learner, method), *arguments), 60, method)
+
+        def learn():
+            for worker in topology.actors:
+                wait(worker.call(Actor.run_unroll), 60, "unroll")
+            call("step")
+
+        call("warm_up")
+        for progress in (0.0, 0.5, 1.0, 1.5):
+            call("set_progress", progress)
+            learn()
+        call("change_settings", {"entropy_cost": 0.8})
+        learn()
+        runtime.close()
+    assert seen == pytest.approx([0.4, 0.25, 0.1, 0.1, 0.2])
+
+
 def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
     told, write_options = [], VRacer.write_options
 
