@@ -26,7 +26,7 @@ _BY_ID = {
     "ALE/": Recommendation("atari_small", "an Atari game"),
     "dmlab/": Recommendation("dmlab30", "a DeepMind Lab level"),
     "mini/": Recommendation("mini", "a small task"),
-    "dm_control/": Recommendation("sac", "continuous actions"),
+    "dm_control/": Recommendation("mujoco", "continuous actions"),
 }
 
 
@@ -55,7 +55,7 @@ def recommend_for(environment: EnvironmentSpec) -> Recommendation:
         return known
 
     if isinstance(environment.actions, ContinuousActions):
-        return Recommendation("sac", "continuous actions")
+        return Recommendation("mujoco", "continuous actions")
     pictures = [picture for spec in environment.observations.values() if (picture := picture_of(spec))]
     if not pictures:
         if isinstance(environment.actions, DiscreteActions):

@@ -8,6 +8,7 @@ TASKS: dict[str, tuple[str, ...]] = {
     "MiniGrid, rare rewards": ("minigrid",),
     "DeepMind Lab": ("dmlab30",),
     "MuJoCo, continuous actions": (
+        "mujoco",
         "sac",
         "td3",
         "ners_sac",

@@ -107,8 +107,8 @@ def test_every_preset_is_listed_once_under_its_kind_of_task():
         ("ALE/Asterix-v5", "atari_small"),
         ("dmlab/rooms_watermaze", "dmlab30"),
         ("mini/Catch-v0", "mini"),
-        ("dm_control/cartpole-balance-v0", "sac"),
-        ("Pendulum-v1", "sac"),
+        ("dm_control/cartpole-balance-v0", "mujoco"),
+        ("Pendulum-v1", "mujoco"),
         ("Acrobot-v1", "box2d"),
     ],
 )
@@ -121,6 +121,7 @@ def test_the_preset_that_is_recommended_for_an_environment(env, preset):
     [
         (VectorSpec((3,)), "box2d"),
         (FramesSpec((7, 7, 3)), "minatar"),
+        (VectorSpec((7, 7, 3), layout="channels_last"), "minatar"),
         (FramesSpec((96, 96, 3)), "atari_small"),
     ],
 )
@@ -128,7 +129,7 @@ def test_spaces_decide_for_environments_of_ones_own(observation, preset):
     spec = EnvironmentSpec("own", {"observation": observation}, DiscreteActions(3))
     assert recommend_for(spec).preset == preset
     spec = EnvironmentSpec("own", {"observation": observation}, ContinuousActions((-1.0,), (1.0,), (1,)))
-    assert recommend_for(spec).preset == "sac"
+    assert recommend_for(spec).preset == "mujoco"
 
 
 @pytest.mark.parametrize(
