@@ -9,6 +9,7 @@ import numpy as np
 
 from actors.film import Film
 from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
+from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
 from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
@@ -80,6 +81,7 @@ class Evaluator(Heartbeat):
         num_episodes: int,
         on_step: Callable[[VectorEnvironment, Transition], None] | None = None,
         statistics: Statistics | None = None,
+        log: PlayedEpisodes | None = None,
     ) -> list[EpisodeResult]:
         """Play episodes, and return their results in the order in which they ended.
 
@@ -89,6 +91,7 @@ class Evaluator(Heartbeat):
             on_step: called after every step, e.g. to record a video.
             statistics: statistics of the environments' wrappers, which stay as they are during the episodes; None: the
                 wrappers go on with their own.
+            log: takes the episodes that are played.
 
         Raises:
             EnvironmentFailedError: the environment failed, and has been closed.
@@ -100,7 +103,7 @@ class Evaluator(Heartbeat):
         environment = self._environment
         try:
             give_statistics(environment, statistics or {}, frozen=True)
-            return self._play(environment, parameters, num_episodes, on_step)
+            return self._play(environment, parameters, num_episodes, on_step, log)
         except EnvironmentFailedError as failure:
             self._environment = None  # after a failure it can only be closed
             try:
@@ -140,6 +143,7 @@ class Evaluator(Heartbeat):
         parameters: Parameters,
         num_episodes: int,
         on_step: Callable[[VectorEnvironment, Transition], None] | None,
+        log: PlayedEpisodes | None,
     ) -> list[EpisodeResult]:
         policy = self._policy = self._policy or self._make_policy()
         policy.load(parameters)
@@ -149,18 +153,22 @@ class Evaluator(Heartbeat):
         state = PolicyState(num_envs, environment.spec, policy.algorithm)
         with self._wait_for(ENVIRONMENT):
             observations = environment.reset(self._seed)
+        if log is not None:
+            log.begin(observations, left)
         returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
         results = []
         while left.any():
             if self._is_interrupted:
                 raise InterruptedEvaluationError(f"interrupted with {left.sum()} of {num_episodes} episodes to play")
-            actions, _ = policy.act(observations, state)
+            actions, mu = policy.act(observations, state)
             with self._wait_for(ENVIRONMENT):
                 environment.send(actions)
                 parts = environment.recv()
             for part in parts:
                 if on_step is not None:
                     on_step(environment, part)
+                if log is not None:
+                    log.step(actions, mu, part)
                 who = part.environments
                 for name, value in part.observations.items():
                     observations[name][who] = value

@@ -177,6 +177,16 @@ def env_of(name: str) -> str:
     return "" if spec is None else str(spec.id)
 
 
+def check_new_name(name: str) -> None:
+    """Raise `LogError` if no data set can be written under a name: it is malformed or taken, or Minari is missing."""
+    minari, name = _import(), name.removeprefix(PREFIX)
+    if not _NAME.fullmatch(name):
+        how = "write NAMESPACE/NAME-v0, with at least two letters, digits, _ or - in NAMESPACE"
+        raise LogError(f"{name!r} is no name for a data set; {how}")
+    if Path(minari.storage.get_dataset_path(name)).exists():
+        raise LogError(f"there is a data set {name} already; choose another name, or delete it with minari")
+
+
 def write_minari(name: str, environment: EnvironmentSpec, episodes: Iterable[LoggedEpisode], algorithm: str) -> int:
     """Write a data set, and return its number of episodes.
 
@@ -192,13 +202,9 @@ def write_minari(name: str, environment: EnvironmentSpec, episodes: Iterable[Log
         LogError: the name is malformed or taken, Minari is not installed, or there is no episode.
     """
     minari = _import()
+    check_new_name(name)
     name = name.removeprefix(PREFIX)
-    if not _NAME.fullmatch(name):
-        how = "write NAMESPACE/NAME-v0, with at least two letters, digits, _ or - in NAMESPACE"
-        raise LogError(f"{name!r} is no name for a data set; {how}")
     path = Path(minari.storage.get_dataset_path(name))
-    if path.exists():
-        raise LogError(f"there is a data set {name} already; choose another name, or delete it with minari")
     # Half a data set would be taken for a whole one, so it gets its name when it is whole.
     beside = Path(minari.storage.get_dataset_path()) / f"{_UNFINISHED}{name.replace('/', '-')}"
     shutil.rmtree(beside, ignore_errors=True)  # of an export that was killed
@@ -248,7 +254,7 @@ def _write(
                 action_space=_action_space(environment.actions),
                 algorithm_name=algorithm,
                 jpeg_encoding=False,  # which would change the pictures
-                description="Whole episodes from a replay of LASER; infos hold the statistics of the behaviour.",
+                description="Whole episodes of agents of LASER; infos hold the statistics of the behaviour.",
             )
     if dataset is None:
         raise LogError("there is no whole episode to write")

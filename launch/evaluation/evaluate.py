@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from actors.evaluator import Evaluator
 from actors.film import Film
 from actors.heartbeat import CLOSING, CONSTRUCTION
+from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy
 from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import (
@@ -26,6 +28,8 @@ from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
+from laser.logs.episodes import LogError
+from laser.logs.minari_log import PREFIX, check_new_name, write_minari
 from laser.ports import Parameters
 from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -67,6 +71,7 @@ def evaluate(
     sticky_actions: float | None = None,
     max_episode_frames: int | None = None,
     test_levels: bool = False,
+    log: str = "",
     video: bool = False,
     curve: OverTasks = "median",
     quiet: bool = False,
@@ -90,6 +95,8 @@ def evaluate(
         sticky_actions: Atari: probability to repeat the last action.
         max_episode_frames: Atari: emulator frames per episode.
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
+        log: minari:NAMESPACE/NAME-vN; of a run with one task, the episodes are written as this data set, which holds
+            the statistics of the behaviour unless actions are greedy. They are held in memory until then.
         video: film an episode of each task into the run's `videos/`.
         curve: of a sweep over several tasks: what the best curve is of.
         quiet: print nothing, and show no progress.
@@ -106,7 +113,9 @@ def evaluate(
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
     id = id_of(env) if callable(env) else str(env)
-    game = _Game(id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, video, quiet)
+    game = _Game(
+        id, dict(kwargs or {}), episodes, checkpoint, greedy, num_envs, seed, device, changes, log, video, quiet
+    )
     path = Path(run_dir)
     remember({"env": id, "kwargs": kwargs})
     if trust:
@@ -146,6 +155,7 @@ class _Game:
     seed: int
     device: str
     changes: dict[str, Any]
+    log: str
     video: bool
     quiet: bool
 
@@ -157,6 +167,8 @@ class _Game:
         protocol = replace(protocol, kwargs={**({} if is_other else protocol.kwargs), **self.kwargs})
         if is_other or self.kwargs:
             check_spaces(agent, env, protocol)
+        if self.log:
+            self._check_log(env)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
         names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
@@ -170,9 +182,13 @@ class _Game:
                 played = error.played + sum(len(task.returns) for task in tasks)
                 error.counts = EpisodeCounts(asked, played, {error.reason: max(0, asked - played)})
                 raise
-        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, _in_force(env, protocol), asked)
+        flags = _in_force(env, protocol)
+        return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, flags, asked, self.log)
 
     def play_sweep(self, run_dir: Path, curve: OverTasks) -> SweepEvaluation:
+        if self.log:
+            wrong = f"{run_dir} holds a sweep, and one agent plays the episodes of a data set"
+            raise ConfigError([Problem("log", wrong, f"choose a member, e.g. {run_dir / 'members' / '0'}")])
         members: list[MemberEvaluation] = []
         recorded: list[MemberRecord] = []
         errors: list[LaunchError | ConfigError] = []
@@ -214,6 +230,7 @@ class _Game:
             )
 
         film = Film() if video is not None else None
+        log = PlayedEpisodes(agent.environment, keeps_mu=not self.greedy) if self.log else None
         playing = Playing(self.episodes, num_envs)
 
         def look(environment: VectorEnvironment, part: Transition) -> None:
@@ -224,7 +241,7 @@ class _Game:
         construction = f"{id} to return from {BEING_CONSTRUCTED}"
         player = Host(make, None, f"player of {id}")  # a separate thread, which may be abandoned if it hangs
         try:
-            played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look)
+            played = player.call(Evaluator.evaluate, agent.parameters(), self.episodes, look, log=log)
             with (
                 Progress(
                     lambda: playing,
@@ -249,12 +266,39 @@ class _Game:
                 say(f"warning: {hung_in_close(id)}")
             if film is not None:
                 film.close()
+        if log is not None:
+            self._write(agent, log)
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]
         return TaskResult(id, returns, lengths, video if filmed is not None else None)
+
+    def _check_log(self, env: str) -> None:
+        """Raise `ConfigError` if the episodes cannot be written as a data set."""
+        if not self.log.startswith(PREFIX):
+            raise ConfigError([Problem("log", f"must be {PREFIX}NAMESPACE/NAME-vN, got {self.log!r}")])
+        if len(task_ids(env)) > 1:
+            wrong = f"{env} is several tasks, and a data set holds the episodes of one"
+            raise ConfigError([Problem("log", wrong, "choose one with --env")])
+        with _as_problem_of_log():
+            check_new_name(self.log)
+
+    def _write(self, agent: Agent, log: PlayedEpisodes) -> None:
+        with _as_problem_of_log(), waiting_for(f"{self.log} to be written"):
+            num_episodes = write_minari(self.log, agent.environment, log.episodes(), agent.config.algorithm.name)
+        if not self.quiet:
+            say(f"{self.log}: {num_episodes:,} episodes, {log.num_steps:,} env steps")
 
     def _video_path(self, run_dir: Path, step: int, task: str) -> Path | None:
         name = f"eval-{step:09d}-seed{self.seed}" + (f"-{slug(task)}" if task else "")
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
+
+
+@contextmanager
+def _as_problem_of_log() -> Iterator[None]:
+    try:
+        yield
+    except LogError as error:
+        wrong, _, remedy = str(error).partition("; ")
+        raise ConfigError([Problem("log", wrong, remedy)]) from error
 
 
 def check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:

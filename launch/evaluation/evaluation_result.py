@@ -135,6 +135,7 @@ class EvaluationResult:
         seed: of environments and policy.
         protocol: values of the environment's flags, by name.
         episodes_asked: episodes that the user asked for, over all tasks.
+        log: the data set that the episodes were written to; "": none.
     """
 
     run_dir: Path
@@ -145,6 +146,7 @@ class EvaluationResult:
     seed: int
     protocol: dict[str, Any] = field(default_factory=dict)
     episodes_asked: int = 0
+    log: str = ""
 
     @property
     def returns(self) -> list[float]:
@@ -211,6 +213,7 @@ class EvaluationResult:
             "greedy": self.greedy,
             "seed": self.seed,
             "protocol": self.protocol,
+            "log": self.log or None,
             "returns": self.returns,
         }
 

@@ -37,6 +37,7 @@ class EvalOptions:
         int | None, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min); none: as in training"
     ] = None
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
+    log: Annotated[str, "write the episodes as a data set, minari:NAMESPACE/NAME-vN (one run and one task)"] = ""
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False
     curve: Annotated[
         Literal["median", "mean_capped"],

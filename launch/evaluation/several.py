@@ -155,6 +155,9 @@ def evaluate_runs(
         LaunchError: as `evaluate` raises, if no run could play.
     """
     raise_problems(list(_find_problems(run_dirs)))
+    if conditions.get("log"):
+        wrong = "one agent plays the episodes of a data set, and several runs are named"
+        raise ConfigError([Problem("log", wrong, "evaluate one run")])
     played: list[EvaluationResult | SweepEvaluation] = []
     failed: list[Failed] = []
     errors: list[LaunchError | ConfigError] = []
