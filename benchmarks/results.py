@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ablations
 import curve_points
 import measure
 import offline
@@ -146,6 +147,8 @@ def page() -> str:
     lines += [f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
     lines += [how(name, ROWS[name], read(name)) for name in names]
+    if ablations.measured_games():
+        lines += ablations.section(ablations.measured_games())
     for name in shared_sweeps.measured_games():
         lines += shared_sweeps.section(name)
     for name in search.measured_tasks():

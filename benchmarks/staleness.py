@@ -12,29 +12,24 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import final_return
 import measure
-import numpy as np
 from row_files import Results, add, check_committed, is_done, measured, read, verdict
 
-from launch.records.metrics_db import read_series
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
-from launch.reproductions.outcomes import in_force
 
 AGES = (0, 16, 64, 256, 1024)
 """Least ages of what is learned from, in updates."""
 _WINDOW = 16
 _AIM_AGE, _LOST = 256, 0.3
 KEPT = 0.95
-LAST = 0.2  # share of the env steps whose mean return is the final one
 _ALL_STALE = "--algorithm.replay-fraction 1 --replay.sampler delayed --algorithm.entropy-on all --replay.min-steps 512"
 # Presets may reject and clip; an arm does what its label says, and nothing else.
 _NO_REJECTION = "--algorithm.trust-region-threshold inf"
@@ -129,13 +124,7 @@ def train(task: Task, arm: str, age: int, seed: int) -> dict[str, Any]:
     publications = {"versions": age // task.updates_a_turn, "window": _WINDOW // task.updates_a_turn}
     delay = " ".join(f"--replay.sampler-settings.{name} {number}" for name, number in publications.items())
     words = f"{task.words} {_ALL_STALE} {ARMS[arm]} {delay}".split()
-    with tempfile.TemporaryDirectory() as place:
-        run_dir = Path(place) / "run"
-        command = [*measure.LASER, "train", *words, "--steps", task.steps, "--seed", seed, "--run-dir", run_dir]
-        result = measure.run_json([*command, "--quiet", "--json"], timeout_s=3600.0)
-        returns = read_series(run_dir / "metrics.db", "charts/mean_return")
-    last = in_force(returns, np.linspace((1 - LAST) * task.steps, task.steps, 20))
-    return {"value": round(float(last.mean()), 3), "seconds": round(result["seconds"], 1)}
+    return final_return.train(words, task.steps, seed)
 
 
 def measured_tasks() -> list[str]:
