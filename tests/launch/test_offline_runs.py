@@ -73,9 +73,18 @@ def test_an_agent_becomes_better_than_its_log(tmp_path, carts):
     assert result.mean_return > 1.2 * carts
 
 
-@pytest.mark.parametrize("preset", ["cartpole", "acer_cartpole", "reactor_cartpole", "dqn_cartpole"])
+@pytest.mark.parametrize("preset", ["cartpole", "acer_cartpole", "reactor_cartpole", "dqn_cartpole", "rainbow"])
 def test_each_algorithm_of_discrete_actions_learns_from_a_log(tmp_path, carts, preset):
-    result = laser.train(config_of(preset, tmp_path / "run", steps=1500, **{"stop_at_return": math.inf}))
+    atari = {
+        "runtime": "lockstep",
+        "network.torso": "mlp",
+        "replay.min_steps": 500,
+        "replay.samples_per_insert": 4.0,
+        "environment.life_loss_ends_episode": False,
+        "environment.fire_at_reset": True,
+    }
+    changes = {"stop_at_return": math.inf, **(atari if preset == "rainbow" else {})}
+    result = laser.train(config_of(preset, tmp_path / "run", steps=1500, **changes))
     assert 1500 <= result.env_steps < 1500 + 2 * 500
     assert result.learner_steps > 0
     assert math.isfinite(result.mean_return)
