@@ -51,8 +51,8 @@ class ImpalaConfig(RewardConfig):
     entropy_cost: Annotated[float, NotNegative, "weight of the policy's entropy, in nats"] = 0.01
     entropy_cost_final: Annotated[
         float,
-        Fraction,
-        "share of the entropy cost at the run's end, which it falls to in proportion to the env steps done",
+        Bounds(above=0.0, most=1.0),
+        "share of the entropy cost at the run's end, to which it falls by the same factor with every env step",
     ] = 1.0
     baseline_cost: Annotated[float, NotNegative, "weight of the value loss, which is half the squared error"] = 0.5
     rho_clip: Annotated[float, Clip, "bound on importance ratios in value targets"] = 1.0
@@ -94,8 +94,7 @@ class ImpalaConfig(RewardConfig):
         """See `AlgorithmConfig.scheduled`."""
         if self.entropy_cost_final == 1.0:
             return {}
-        share = 1.0 - (1.0 - self.entropy_cost_final) * min(1.0, progress)
-        return {"entropy_cost": self.entropy_cost * share}
+        return {"entropy_cost": self.entropy_cost * self.entropy_cost_final ** min(1.0, progress)}
 
     def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""

@@ -145,7 +145,7 @@ def test_an_entropy_cost_that_falls_reaches_the_loss_at_every_update(monkeypatch
         call("change_settings", {"entropy_cost": 0.8})
         learn()
         runtime.close()
-    assert seen == pytest.approx([0.4, 0.25, 0.1, 0.1, 0.2])
+    assert seen == pytest.approx([0.4, 0.2, 0.1, 0.1, 0.2])
 
 
 def test_what_the_replay_derives_follows_the_discount(tmp_path, monkeypatch):
