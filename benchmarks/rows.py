@@ -103,6 +103,7 @@ class Row:
         target: the result is the env steps until the last 20 episodes average this; None: the final return, the mean
             of the episodes that ended in the last tenth of the env steps.
         to_reach: LASER's aim, as the ratio to the best peer: at most this for env steps, at least this for returns.
+        goal: LASER's aim without peers: a final return of at least this with every seed.
     """
 
     title: str
@@ -113,6 +114,7 @@ class Row:
     seeds: tuple[int, ...] = (11, 12, 13, 14, 15)
     target: float | None = None
     to_reach: float = 1.0
+    goal: float | None = None
 
     @property
     def unit(self) -> str:
@@ -165,6 +167,13 @@ ROWS: dict[str, Row] = {
         {"SB3 PPO": Peer("ppo", 100_000, _PPO_MINIGRID, "RL Zoo")},
         target=0.9,
         to_reach=0.5,
+    ),
+    "pong": Row(
+        "Pong from pixels, sticky actions, 2,000,000 env steps: final return",
+        "ALE/Pong-v5",
+        "atari_small",
+        2_000_000,
+        goal=15.0,
     ),
     **{
         f"minatar_{game.lower()}": _minatar(game)
