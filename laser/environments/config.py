@@ -45,8 +45,8 @@ class EnvironmentConfig:
     ] = 5
     pictures: Annotated[
         Literal["auto", "bytes"],
-        "auto: arrays of three axes are pictures, whatever their dtype, and pixels of bytes are divided by the space's "
-        "largest; bytes: only uint8 and bool, by 255, as before",
+        "auto: arrays of three axes are pictures whatever their dtype, and uint8 is divided by the largest value of its "
+        "space; bytes: only uint8 and bool are pictures, and uint8 is divided by 255",
     ] = "auto"
     action_masks: Annotated[
         Literal["auto", "off"],
