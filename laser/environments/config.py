@@ -45,7 +45,7 @@ class EnvironmentConfig:
     ] = 5
     pictures: Annotated[
         Literal["auto", "bytes"],
-        "auto: arrays of three axes are pictures whatever their dtype, and uint8 is divided by the largest value of its "
+        "auto: arrays of three axes are pictures whatever their dtype, uint8 is divided by the largest value of its "
         "space; bytes: only uint8 and bool are pictures, and uint8 is divided by 255",
     ] = "auto"
     action_masks: Annotated[
