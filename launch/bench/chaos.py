@@ -7,7 +7,7 @@ import statistics
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,10 +20,12 @@ from launch.bench.chaos_run.accounts import read_accounts, summarise_recoveries
 from launch.bench.chaos_run.faults import Faults, small_disk
 from launch.bench.chaos_run.plan import endless_faults, planned_faults
 from launch.bench.chaos_run.victim import Victim
+from launch.recording.progress import Progress
 
 _CALM_S = 20.0
 """Seconds before the first fault and after the last one, in which the undisturbed rate is measured."""
 _LEAST_STEPS = 200_000
+_WORDS_S = 30.0  # between two lines where standard error is no terminal
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,14 @@ def run(options: Options) -> dict[str, Any]:
         no_disk = stack.enter_context(small_disk(disk))
         victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt")
         stack.callback(victim.leave_nothing)
+        faults = Faults(victim, rng, None if no_disk else disk)
+        shown = _Standing(options, victim, faults)
+        stack.enter_context(
+            Progress(lambda: shown, 0, interval_s=_WORDS_S, line=lambda *_: shown.words(), share=lambda _: shown.share)
+        )
         victim.start()
         rates = [_undisturbed_rate(victim)]
         begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
-        faults = Faults(victim, rng, None if no_disk else disk)
         _make_all(options, faults, victim, rng, not no_disk)
         victim.wait_for_updates()  # what the last fault cost is part of the account, and what follows is not
         victim.look()
@@ -86,6 +92,36 @@ def run(options: Options) -> dict[str, Any]:
             "effective_training_time": updates / max(1e-9, rate * seconds),
             **machine(),
         }
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """How far the measurement is, for its display."""
+
+    options: Options
+    victim: Victim
+    faults: Faults
+    begun_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def share(self) -> float:
+        """The share of the kills, or of the minutes, that are over."""
+        if self.options.kills:
+            return min(1.0, self.faults.kills.total() / self.options.kills)
+        return min(1.0, self._minutes / self.options.minutes)
+
+    @property
+    def _minutes(self) -> float:
+        return (time.monotonic() - self.begun_at) / 60.0
+
+    def words(self) -> str:
+        """Return faults, updates and minutes so far."""
+        if not self.victim.looks:
+            return "a run on Ray starts"
+        kills, asked = self.faults.kills.total(), self.options.kills
+        done = f"{kills} of {asked} kills" if asked else f"{kills} kills"
+        others = "".join(f" · {num} {fault}{'s' * (num > 1)}" for fault, num in sorted(self.faults.others.items()))
+        return f"{done}{others} · {self.victim.looks[-1].num_updates:,} updates · {self._minutes:.1f} minutes"
 
 
 def _undisturbed_rate(victim: Victim) -> float:

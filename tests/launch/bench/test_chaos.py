@@ -81,3 +81,18 @@ def test_what_follows_the_last_recovery_is_no_part_of_the_effective_time(fake, m
     assert fake.now - fake.begins[-1] > 5000, "a long rest without faults"
     # Until the first fault the rate is the calm one: at most a tenth of the time of the faults.
     assert BROKEN / CALM < result["effective_training_time"] < BROKEN / CALM + 0.1
+
+
+def test_how_far_it_is_is_said(fake):
+    def said(**options):
+        standing = chaos._Standing(chaos.Options(**options), fake, fake, begun_at=0.0)
+        return standing.words(), standing.share
+
+    fake.looks.clear()
+    assert said(kills=4) == ("a run on Ray starts", 0.0)
+    fake.looks.append(Look(0.0, 0, 1_234))
+    fake.now = 90.0
+    fake.kills.update(actor=2, learner=1)
+    fake.others.update({"pause": 2, "full disk": 1})
+    assert said(kills=4) == ("3 of 4 kills · 1 full disk · 2 pauses · 1,234 updates · 1.5 minutes", 0.75)
+    assert said(minutes=6.0) == ("3 kills · 1 full disk · 2 pauses · 1,234 updates · 1.5 minutes", 0.25)
