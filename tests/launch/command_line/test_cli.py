@@ -289,6 +289,7 @@ def test_eval(calls, capsys):
     as_trained = dict.fromkeys(("max_noops", "sticky_actions", "max_episode_frames")) | {
         "env": "",
         "kwargs": {},
+        "log": "",
         "curve": "median",
     }
     assert calls == [

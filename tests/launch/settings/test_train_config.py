@@ -189,6 +189,7 @@ LOCKSTEP = (
     *("dqn_mini", "halfcheetah", "hopper", "mini", "naf", "naf_pendulum", "ners_sac", "ners_td3"),
     *("ppo", "ppo_pendulum", "racer"),
     *(
+        "mujoco",
         "racer_pendulum",
         "reactor_cartpole",
         "reactor_mini",
