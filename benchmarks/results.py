@@ -165,7 +165,9 @@ def how(name: str, row: Row, results: Results) -> str:
     sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
     commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
     train = f"`laser train {row.preset} --env {row.env}` at {', '.join(commits)}"
-    peers = f"settings of {'; '.join(sources)}" if sources else "no peer is measured yet" if row.peers else "no peer"
+    peers = "no peer is measured yet" if row.peers else "no peer"
+    if sources:
+        peers = f"settings of {'; '.join(sources)}"
     return f"* `results.py {name}`: {train}; {peers}. {results['machine']}."
 
 
@@ -196,13 +198,13 @@ def table_row(name: str, row: Row, results: Results) -> str:
     peers = {side: values for side, values in sides.items() if side != LASER}
     best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
     ratio = statistics.median(ours) / best if ours and best else None
-    sign, aim = ("at most" if row.target is not None else "at least"), f"{row.to_reach:g}"
-    reached = None
-    if ratio is not None:
-        reached = ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach
+    sign, reached = ("at most" if row.target is not None else "at least"), None
     if row.goal is not None:
-        aim = f"{row.goal:g}, every seed"
-        reached = min(ours) >= row.goal if ours else None
+        aim, reached = f"{row.goal:g}, every seed", min(ours) >= row.goal if ours else None
+    else:
+        aim = f"{row.to_reach:g}"
+        if ratio is not None:
+            reached = ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach
     cells = [
         f"[{row.title}](pictures/results/{name}.png)",
         spread(ours) if ours else "",

@@ -74,6 +74,10 @@ class FramesSpec:
         return self.stack * (self.frame_shape[2] if len(self.frame_shape) == 3 else 1)
 
 
+Layout = Literal["", "channels_last", "channels_first"]
+"""Order of a picture's axes: (height, width), with channels before or behind them; "": no picture."""
+
+
 @dataclass(frozen=True)
 class VectorSpec:
     """A vector observation, kept as a float32 column.
@@ -86,7 +90,7 @@ class VectorSpec:
 
     shape: tuple[int, ...]
     alphabet: str = ""
-    layout: Literal["", "channels_last", "channels_first"] = ""
+    layout: Layout = ""
 
     @property
     def picture(self) -> FramesSpec | None:

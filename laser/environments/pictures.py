@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-Layout = Literal["", "channels_last", "channels_first"]
-"""Order of a picture's axes: (height, width), with channels before or behind them; "": no picture."""
+if TYPE_CHECKING:
+    from laser.specs import Layout  # NumPy, which help must not wait for
 
 _MOST_CHANNELS = 64
 _MOST_CHANNELS_OF_BYTES = 16  # with kinds "bytes", for uint8

@@ -96,7 +96,7 @@ def run(options: Options) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Standing:
-    """How far the measurement is, for its display."""
+    """Progress of a measurement, for its display."""
 
     options: Options
     victim: Victim

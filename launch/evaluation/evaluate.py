@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -28,8 +27,6 @@ from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
-from laser.logs.episodes import LogError
-from laser.logs.minari_log import PREFIX, check_new_name, write_minari
 from laser.ports import Parameters
 from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -39,6 +36,7 @@ from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult,
 from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
+from launch.logs.writing import check_log_name, write_log
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory
 from launch.records.run_names import slug
@@ -267,38 +265,27 @@ class _Game:
             if film is not None:
                 film.close()
         if log is not None:
-            self._write(agent, log)
+            self._write(agent, id, log)
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]
         return TaskResult(id, returns, lengths, video if filmed is not None else None)
 
     def _check_log(self, env: str) -> None:
         """Raise `ConfigError` if the episodes cannot be written as a data set."""
-        if not self.log.startswith(PREFIX):
-            raise ConfigError([Problem("log", f"must be {PREFIX}NAMESPACE/NAME-vN, got {self.log!r}")])
         if len(task_ids(env)) > 1:
             wrong = f"{env} is several tasks, and a data set holds the episodes of one"
             raise ConfigError([Problem("log", wrong, "choose one with --env")])
-        with _as_problem_of_log():
-            check_new_name(self.log)
+        check_log_name("log", self.log)
 
-    def _write(self, agent: Agent, log: PlayedEpisodes) -> None:
-        with _as_problem_of_log(), waiting_for(f"{self.log} to be written"):
-            num_episodes = write_minari(self.log, agent.environment, log.episodes(), agent.config.algorithm.name)
+    def _write(self, agent: Agent, id: str, log: PlayedEpisodes) -> None:
+        environment = replace(agent.environment, id=id)
+        with waiting_for(f"{self.log} to be written"):
+            num_episodes = write_log("log", self.log, environment, log.episodes(), agent.config.algorithm.name)
         if not self.quiet:
             say(f"{self.log}: {num_episodes:,} episodes, {log.num_steps:,} env steps")
 
     def _video_path(self, run_dir: Path, step: int, task: str) -> Path | None:
         name = f"eval-{step:09d}-seed{self.seed}" + (f"-{slug(task)}" if task else "")
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
-
-
-@contextmanager
-def _as_problem_of_log() -> Iterator[None]:
-    try:
-        yield
-    except LogError as error:
-        wrong, _, remedy = str(error).partition("; ")
-        raise ConfigError([Problem("log", wrong, remedy)]) from error
 
 
 def check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:

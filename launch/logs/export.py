@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from laser.config import ConfigError, Problem
-from laser.logs.episodes import LogError, LoggedEpisode
-from laser.logs.minari_log import PREFIX, write_minari
+from laser.logs.episodes import LoggedEpisode
 from laser.specs import environment_spec_from_json
 from laser.unroll import UnrollSpec
 from launch.errors import NothingToResumeError
 from launch.logs.options import ReplayOptions
 from launch.logs.whole_episodes import whole_episodes
+from launch.logs.writing import check_log_name, write_log
 from launch.records.replay_segments import SavedShards
 from launch.records.run_directory import RunDirectory
 from launch.records.run_record import read_record, saved_config
@@ -53,8 +52,7 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         NothingToResumeError: the run has no checkpoint, or its replay was not saved.
         UntrustedError: the run names code that this user has not named before.
     """
-    if not name.startswith(PREFIX):
-        raise ConfigError([Problem("name", f"must be {PREFIX}NAMESPACE/NAME-vN, got {name!r}")])
+    check_log_name("name", name)
     if options.trust:
         trust_run(run_dir)
     sweep = read_record(run_dir).get("sweep")
@@ -89,11 +87,7 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
                 num_steps += len(episode)
                 yield episode
 
-    try:
-        num_episodes = write_minari(name, environment, episodes(), config.algorithm.name)
-    except LogError as error:
-        wrong, _, remedy = str(error).partition("; ")
-        raise ConfigError([Problem("name", wrong, remedy)]) from error
+    num_episodes = write_log("name", name, environment, episodes(), config.algorithm.name)
     return ExportedLog(name, num_episodes, num_steps, float(np.mean(returns)))
 
 

@@ -16,7 +16,7 @@ def atari_small() -> TrainConfig:
         env="ALE/Pong-v5",
         steps=2_000_000,
         num_envs=16,
-        # With unrolls of 20 the traces end before a point does.
+        # With unrolls of 20 and a replay of 50,000, tried together, a run learned more slowly from as many updates.
         unroll_length=40,
         algorithm=LaserConfig(
             learning_rate=5e-4,
@@ -38,7 +38,6 @@ def atari_small() -> TrainConfig:
         ),
         network=NetworkConfig(layer_norm=True, centered_filters=True),
         environment=EnvironmentConfig(sticky_actions=0.25),
-        # Older experience shortens the traces by its ratios, and learning becomes slower.
         replay=ReplayConfig(capacity_steps=10_000, min_steps=2_000),
         evaluation=EvaluationConfig(episodes=20),
     )

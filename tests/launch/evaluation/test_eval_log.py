@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from laser.environments import EnvironmentConfig, describe_environment
-from laser.logs.minari_log import MinariLog
+from laser.logs.minari_log import MinariLog, env_of
 from launch.__main__ import main
 from launch.presets import load_preset
 from launch.train import train
@@ -66,6 +66,12 @@ def test_what_cannot_be_written_is_refused_before_anybody_plays(run, capsys, wor
     monkeypatch.setattr("launch.evaluation.evaluate.Evaluator", None)
     assert main(["eval", str(run), "--episodes", "1", *words]) == 2
     assert f"error: {mistake}" in capsys.readouterr().err
+
+
+def test_a_data_set_names_the_environment_that_was_played(run):
+    name = "minari:tests/other-v0"
+    assert main(["eval", str(run), "--episodes", "1", "--env", "CartPole-v0", "--log", name, "--quiet"]) == 0
+    assert env_of(name) == "CartPole-v0"
 
 
 def test_one_agent_plays_the_episodes_of_a_data_set(run, capsys):

@@ -121,6 +121,11 @@ def test_what_else_lies_among_the_members_is_none_of_them(swept, tmp_path):
     assert len(evaluate(copy, 1, quiet=True).members) == 2
 
 
+def test_the_episodes_of_a_sweep_are_no_data_set(swept, capsys):
+    assert main(["eval", str(swept), "--log", "minari:tests/sweep-v0"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: log: {swept} holds a sweep, and one agent plays the episodes")
+
+
 def test_where_every_environment_raises_the_first_is_named(swept, fails):
     fails.update(dict.fromkeys(FAILING, "step"))
     with pytest.raises(LaunchError, match="door is locked") as caught:
