@@ -27,6 +27,7 @@ from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
+from laser.logs.writing import check_log_name, write_log
 from laser.ports import Parameters
 from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -36,7 +37,6 @@ from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult,
 from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
-from launch.logs.writing import check_log_name, write_log
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory
 from launch.records.run_names import slug

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from laser.logs.episodes import LoggedEpisode
+from laser.logs.writing import check_log_name, write_log
 from laser.specs import environment_spec_from_json
 from laser.unroll import UnrollSpec
 from launch.errors import NothingToResumeError
 from launch.logs.options import ReplayOptions
 from launch.logs.whole_episodes import whole_episodes
-from launch.logs.writing import check_log_name, write_log
 from launch.records.replay_segments import SavedShards
 from launch.records.run_directory import RunDirectory
 from launch.records.run_record import read_record, saved_config
