@@ -42,7 +42,7 @@ def config_of(preset, path, **changes):
 
 def contents(env, name):
     """Return the bytes of each episode of a log: observations, actions, rewards, its end, mu."""
-    log = MinariLog(name, describe_environment(env, EnvironmentConfig()), 5)
+    log = MinariLog(name, describe_environment(env, EnvironmentConfig()))
     episodes = map(log.episode, range(len(log)))
     return sorted(
         b"".join(

@@ -52,13 +52,13 @@ def cartpole(**changes):
 
 
 def test_agents_that_share_a_replay_are_measured_each():
-    measured = measure_run([cartpole(seed=0), cartpole(seed=1)], 0.5, share_replay=True)
+    measured = measure_run([cartpole(seed=0), cartpole(seed=1)], 2.0, share_replay=True)
     assert len(measured) == 2
     for each in measured:
         assert each.env_steps_per_second > 0
         assert each.updates_per_second > 0
         assert 0.0 <= each.idle_share <= 1.0
-        assert 0.5 <= each.seconds < 10.0
+        assert 2.0 <= each.seconds < 60.0
         assert each.start_s >= each.warm_up_s > 0.0
 
 
