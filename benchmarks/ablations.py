@@ -35,10 +35,11 @@ def main() -> None:
     parser = measure.parser(__doc__)
     parser.add_argument("games", nargs="+", choices=list(GAMES), help="games to measure")
     parser.add_argument("--seeds", type=int, default=0, help="at most so many seeds; 0: all")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
     options = parser.parse_args()
     for game in options.games:
         cases = [(arm, seed) for seed in SEEDS[: options.seeds or None] for arm in ARMS]
-        measure_missing(file_of(game), cases, partial(_train, game), say=("value", "seconds"))
+        measure_missing(file_of(game), cases, partial(_train, game), ("value", "seconds"), options.jobs)
 
 
 def file_of(game: str) -> str:

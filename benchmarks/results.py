@@ -17,6 +17,7 @@ from typing import Any
 import ablations
 import curve_points
 import measure
+import ners_controls
 import offline
 import peer_venv
 import search
@@ -39,7 +40,6 @@ _WITHOUT_ROW = (
     "SAC and TD3 on HalfCheetah-v5 and Hopper-v5, 300,000 env steps (`sac_td3.py returns`): like SB3's after 50,000",
     "LASER's own agent on HalfCheetah-v5, 300,000 env steps (`mujoco_learning.py`): 779 of the 3,000 to reach",
     "data-efficient Rainbow on Freeway and Frostbite",
-    "whether NERS learns what to replay: its controls",
 )
 """Questions whose answers are not in files of rows; what is known of some is in benchmarks/notes."""
 
@@ -154,6 +154,8 @@ def page() -> str:
         lines += search.section(name)
     for name in staleness.measured_tasks():
         lines += staleness.section(name)
+    if ners_controls.measured_questions():
+        lines += ners_controls.section(ners_controls.measured_questions())
     if offline.measured_tasks():
         lines += offline.section(offline.measured_tasks())
     lines += ["", "## Not measured yet", "", *(f"* {question}" for question in not_measured())]
@@ -179,6 +181,7 @@ def not_measured() -> list[str]:
         (search.TASKS, search.measured_tasks(), "search.py", "a search for settings, "),
         (staleness.TASKS, staleness.measured_tasks(), "staleness.py", "stale experience, "),
         (offline.TASKS, offline.measured_tasks(), "offline.py", "from a log alone, "),
+        (ners_controls.QUESTIONS, ners_controls.measured_questions(), "ners_controls.py", "what NERS learns, "),
     )
     return [
         *(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import measure
 
 FOLDER = measure.ROOT / "benchmarks" / "rows"
+
+_writing = Lock()  # runs side by side end whenever they do
 
 Results = dict[str, Any]
 """A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, the `commit`, and `curve` where drawn."""
@@ -46,31 +50,47 @@ def check_committed() -> None:
 
 def add(name: str, side: str, seed: int, run: dict[str, Any]) -> None:
     """Put the run of a side with a seed into a row's file, with the machine and the commit."""
-    results, machine = read(name), measure.describe_machine()
-    results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
-    runs = results["sides"].setdefault(side, {})
-    runs[str(seed)] = {**run, "commit": machine["commit"], "load": machine["load_1min"]}
-    _write(name, results)
+    machine = measure.describe_machine()
+    with _writing:
+        results = read(name)
+        results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
+        runs = results["sides"].setdefault(side, {})
+        runs[str(seed)] = {**run, "commit": machine["commit"], "load": machine["load_1min"]}
+        _write(name, results)
 
 
 def measure_missing(
-    name: str, cases: Iterable[tuple[str, int]], run: Callable[[str, int], dict[str, Any]], say: Sequence[str]
+    name: str,
+    cases: Iterable[tuple[str, int]],
+    run: Callable[[str, int], dict[str, Any]],
+    say: Sequence[str],
+    jobs: int = 1,
 ) -> None:
-    """Run the cases that a row's file lacks, one after the other, and add each to the file as soon as it has ended.
+    """Run the cases that a row's file lacks, and add each to the file as soon as it has ended.
 
     Args:
         name: of the row.
-        cases: sides and seeds.
+        cases: sides and seeds, in the order in which they begin.
         run: (side, seed) -> the run's numbers.
         say: the numbers that are printed.
+        jobs: runs side by side.
     """
-    for side, seed in cases:
+
+    def measure_case(case: tuple[str, int]) -> None:
+        side, seed = case
         if not is_done(name, side, seed):
             check_committed()
             result = run(side, seed)
             add(name, side, seed, result)
             numbers = ", ".join(f"{key} {result[key]}" for key in say)
             print(f"{name}: {side}, seed {seed}: {numbers}", flush=True)
+
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        for done in [pool.submit(measure_case, case) for case in cases]:
+            done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)  # after a failure no further run begins
 
 
 def _write(name: str, results: Results) -> None:

@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Lock
+from functools import partial
 from typing import Any
 
 import final_return
 import measure
-from row_files import Results, add, check_committed, is_done, measured, read, verdict
+from row_files import Results, measure_missing, measured, read, verdict
 
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
@@ -86,27 +85,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
     options = parser.parse_args()
     for name in options.tasks:
-        measure_task(name, options.seeds, options.jobs)
-
-
-def measure_task(name: str, num_seeds: int, jobs: int) -> None:
-    """Run what the task's file lacks: for each seed every age of every arm."""
-    task, lock = TASKS[name], Lock()
-    wanted = [(arm, age, seed) for seed in task.seeds[: num_seeds or None] for age in AGES for arm in ARMS]
-
-    def run(case: tuple[str, int, int]) -> None:
-        arm, age, seed = case
-        side = side_of(arm, age)
-        if is_done(file_of(name), side, seed):
-            return
-        check_committed()
-        result = train(task, arm, age, seed)
-        with lock:
-            add(file_of(name), side, seed, result)
-        print(f"{name}: {side}, seed {seed}: {result['value']:.1f}", flush=True)
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(run, wanted))
+        seeds = TASKS[name].seeds[: options.seeds or None]
+        cases = [(side_of(arm, age), seed) for seed in seeds for age in AGES for arm in ARMS]
+        measure_missing(file_of(name), cases, partial(train, TASKS[name]), ("value", "seconds"), options.jobs)
 
 
 def side_of(arm: str, age: int) -> str:
@@ -119,8 +100,9 @@ def file_of(name: str) -> str:
     return f"stale_{name}"
 
 
-def train(task: Task, arm: str, age: int, seed: int) -> dict[str, Any]:
-    """Return the final return of a run, `value`, and its `seconds`."""
+def train(task: Task, side: str, seed: int) -> dict[str, Any]:
+    """Return the final return of a run, `value`, and its `seconds`; `side` is that of `side_of`."""
+    arm, age = next((arm, age) for arm in ARMS for age in AGES if side_of(arm, age) == side)
     publications = {"versions": age // task.updates_a_turn, "window": _WINDOW // task.updates_a_turn}
     delay = " ".join(f"--replay.sampler-settings.{name} {number}" for name, number in publications.items())
     words = f"{task.words} {_ALL_STALE} {ARMS[arm]} {delay}".split()
