@@ -4,8 +4,8 @@
     python benchmarks/memory_flat.py --minutes 120 --settled 20 --words "--runtime ray --schedule free --num-actors 2"
 
 Reports the growth from `--settled` minutes after the start (everything is imported, compiled and allocated, and the
-shards are full) to the end, and between the means of the first and the last tenth of that time. Memory is what only
-these processes hold (USS). Target: flat within 2 %; descriptors and threads constant.
+shards are full) to the end, also between the means of the first and the last tenth of that time, and what each process
+has gained. Memory is what only these processes hold (USS). Target: flat within 2 %; descriptors and threads constant.
 """
 
 from __future__ import annotations
@@ -17,22 +17,34 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import measure
 import psutil
 
+_WORTH_A_LINE = 1_000_000  # bytes
 
-class Look(NamedTuple):
-    """A moment: seconds since the start, and bytes, file descriptors, threads and processes of the whole run."""
 
-    seconds: float
+class Held(NamedTuple):
+    """Resources of a process, or of all of them."""
+
     bytes: int
     descriptors: int
     threads: int
-    processes: int
+
+
+class Look(NamedTuple):
+    """A moment: seconds since the start, and what each process of the run holds, by its name and id."""
+
+    seconds: float
+    parts: dict[str, Held]
+
+    @property
+    def whole(self) -> Held:
+        """What all processes hold."""
+        return Held(*map(sum, zip(*self.parts.values(), strict=True)))
 
 
 def main() -> None:
@@ -65,16 +77,31 @@ def main() -> None:
 def conclusions_of(looks: Sequence[Look]) -> list[str]:
     """Return what the settled part of a run shows."""
     tenth = max(1, len(looks) // 10)
-    first, last = (statistics.fmean(look.bytes for look in part) for part in (looks[:tenth], looks[-tenth:]))
+    ends = looks[:tenth], looks[-tenth:]
+    first, last = (statistics.fmean(look.whole.bytes for look in part) for part in ends)
     minutes = (looks[0].seconds / 60.0, looks[-1].seconds / 60.0)
     found = [
         f"from minute {minutes[0]:.0f} to {minutes[1]:.0f}: {first / 1e9:.3f} GB in the first tenth, "
         f"{last / 1e9:.3f} GB in the last ({100 * (last - first) / first:+.2f} %)"
     ]
-    for name in ("descriptors", "threads", "processes"):
-        values = [getattr(look, name) for look in looks]
+    counts = {name: [getattr(look.whole, name) for look in looks] for name in ("descriptors", "threads")}
+    for name, values in {**counts, "processes": [len(look.parts) for look in looks]}.items():
         found.append(f"{name}: {values[0]} at first, {values[-1]} at last, {min(values)} to {max(values)} between")
-    return found
+    return found + growth_of_parts(looks[0].parts, looks[-1].parts)
+
+
+def growth_of_parts(before: Mapping[str, Held], after: Mapping[str, Held]) -> list[str]:
+    """Return a line for each process that holds more or less than at first, the largest growth of memory first."""
+    nothing = Held(0, 0, 0)
+    changes = {
+        name: Held(*(new - old for new, old in zip(after.get(name, nothing), before.get(name, nothing), strict=True)))
+        for name in {**before, **after}
+    }
+    return [
+        f"  {name}: {change.bytes / 1e6:+.1f} MB, {change.descriptors:+} descriptors, {change.threads:+} threads"
+        for name, change in sorted(changes.items(), key=lambda item: -item[1].bytes)
+        if abs(change.bytes) >= _WORTH_A_LINE or change.descriptors or change.threads
+    ]
 
 
 def watch(pid: int, seconds: float, looks: list[Look]) -> None:
@@ -89,13 +116,18 @@ def watch(pid: int, seconds: float, looks: list[Look]) -> None:
 
 def look_at(pid: int, seconds: float) -> Look:
     """Return what a process and its children hold."""
-    run = psutil.Process(pid)
-    held = [0, 0, 0, 0]
+    run, parts = psutil.Process(pid), {}
     for process in (run, *run.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
-            found = (process.memory_full_info().uss, process.num_fds(), process.num_threads(), 1)
-            held = [whole + part for whole, part in zip(held, found, strict=True)]
-    return Look(seconds, *held)
+            held = Held(process.memory_full_info().uss, process.num_fds(), process.num_threads())
+            parts[f"{name_of(process)} {process.pid}"] = held
+    return Look(seconds, parts)
+
+
+def name_of(process: psutil.Process) -> str:
+    """Return the title that Ray gives a process, or the name of its program."""
+    title = (process.cmdline() or [""])[0]
+    return title.split()[0] if title.startswith("ray::") else process.name()
 
 
 if __name__ == "__main__":
