@@ -20,6 +20,8 @@ _PAUSE_S = (1.0, 5.0)
 _DISK_MB = 256
 _CHUNK = bytes(2**20)
 _WAIT_S = 60.0
+_MOST_UNSAVED = 3
+"""Kills of the main process without a new checkpoint between; `--restart` gives up at the fifth."""
 
 
 @contextmanager
@@ -48,6 +50,7 @@ class Faults:
 
     def __init__(self, victim: Victim, rng: np.random.Generator, disk: Path | None):
         self._victim, self._rng, self._disk = victim, rng, disk
+        self._newest, self._num_unsaved = "", 0  # the newest checkpoint when the main process was killed, and how often
         self.kills: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
         self.learner_deaths: list[tuple[float, int]] = []
@@ -65,6 +68,8 @@ class Faults:
             self._kill(fault)
 
     def _kill(self, part: str) -> None:
+        if part == "driver":
+            self._let_it_save()
         found = self._victim.find(part)
         if not found:
             return
@@ -82,6 +87,14 @@ class Faults:
         if part == "driver":
             self.num_left += len(psutil.wait_procs(own, timeout=_WAIT_S)[1])
             self._victim.wait_for_updates()
+
+    def _let_it_save(self) -> None:
+        """Count a kill of the main process; before one too many without a new checkpoint, wait for the next one."""
+        if self._num_unsaved == _MOST_UNSAVED:
+            self._victim.wait_for_checkpoint(self._newest)
+        newest = self._victim.newest_checkpoint()
+        self._num_unsaved = self._num_unsaved + 1 if newest == self._newest else 1
+        self._newest = newest
 
     def _pause(self) -> None:
         found = self._victim.find(PARTS[int(self._rng.integers(len(PARTS)))])

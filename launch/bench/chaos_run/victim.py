@@ -19,6 +19,7 @@ from laser.config import ConfigError, Problem
 from launch.bench.chaos_run.plan import PARTS
 from launch.errors import INTERRUPTED
 from launch.records.run_directory import RunDirectory
+from learner.checkpoint import list_checkpoints
 
 # The beginnings of the titles that Ray gives to the processes of LASER's parts.
 _TITLES = {
@@ -130,6 +131,24 @@ class Victim:
     @property
     def _has_checkpoint(self) -> bool:
         return RunDirectory(self.path, resumed=True).has_checkpoint
+
+    def newest_checkpoint(self) -> str:
+        """Return the name of the newest checkpoint; "" before the first."""
+        found = list_checkpoints(RunDirectory(self.path, resumed=True).checkpoints_path)
+        return found[0].name if found else ""
+
+    def wait_for_checkpoint(self, known: str) -> None:
+        """Wait until there is another checkpoint than a known one; or for the end.
+
+        Raises:
+            ConfigError: none is written.
+        """
+        until = time.monotonic() + _PART_S
+        while not self.has_ended and self.newest_checkpoint() == known:
+            if time.monotonic() > until:
+                raise self.failed(f"the run wrote no checkpoint for {_PART_S:g} s")
+            time.sleep(_LOOK_S)
+            self.look()
 
     def find(self, part: str) -> list[psutil.Process]:
         """Return the processes of a part, once there is one; [] if the run ends meanwhile.
