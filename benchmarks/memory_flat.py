@@ -11,6 +11,7 @@ has gained. Memory is what only these processes hold (USS). Target: flat within 
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import signal
 import statistics
@@ -125,9 +126,10 @@ def look_at(pid: int, seconds: float) -> Look:
 
 
 def name_of(process: psutil.Process) -> str:
-    """Return the title that Ray gives a process, or the name of its program."""
-    title = (process.cmdline() or [""])[0]
-    return title.split()[0] if title.startswith("ray::") else process.name()
+    """Return the class that Ray names a process after, or the name of its program."""
+    title = " ".join(process.cmdline())
+    # While a method runs, its name is a part of the title.
+    return re.split("[. ]", title)[0] if title.startswith("ray::") else process.name()
 
 
 if __name__ == "__main__":

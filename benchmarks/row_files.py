@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Lock
 from typing import Any
 
@@ -87,7 +87,7 @@ def measure_missing(
 
     pool = ThreadPoolExecutor(jobs)
     try:
-        for done in [pool.submit(measure_case, case) for case in cases]:
+        for done in as_completed([pool.submit(measure_case, case) for case in cases]):
             done.result()
     finally:
         pool.shutdown(cancel_futures=True)  # after a failure no further run begins
@@ -101,4 +101,6 @@ def _write(name: str, results: Results) -> None:
         lines = ",\n".join(f"   {json.dumps(seed)}: {json.dumps(run)}" for seed, run in runs.items())
         sides.append(f"  {json.dumps(side)}: {{\n{lines}\n  }}")
     text = f'{{\n "machine": {json.dumps(results["machine"])},\n "sides": {{\n' + ",\n".join(sides) + "\n }\n}\n"
-    (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    unfinished = FOLDER / f"{name}.json.new"
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(FOLDER / f"{name}.json")  # a run that begins now reads a whole file

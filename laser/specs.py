@@ -6,6 +6,7 @@ Specs are small, immutable and picklable: they travel between processes and into
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
@@ -151,6 +152,11 @@ def picture_of(spec: ObservationSpec) -> FramesSpec | None:
     if isinstance(spec, FramesSpec):
         return spec
     return spec.picture if isinstance(spec, VectorSpec) else None
+
+
+def has_pictures(observations: Mapping[str, ObservationSpec]) -> bool:
+    """Return whether there is a picture among observations."""
+    return any(picture_of(spec) for spec in observations.values())
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from laser.logs.cloning import POLICY_STATISTICS, clone_behaviour
 from laser.logs.minari_log import MinariLog
 from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
+from laser.specs import has_pictures
 from laser.torch_threads import flush_denormals, set_torch_threads
-from launch.planning.computing import has_pictures, learner_threads, placed_device
+from launch.planning.computing import learner_threads, placed_device
 from launch.planning.member_plan import MemberPlan
 from learner.learner import Learner
 from replay_server.client.sharded_replay import ShardedReplay
@@ -127,7 +128,7 @@ def make_log_reader(
     set_torch_threads(1)
     config, actor = member.config, index - num_shards
     # More episodes side by side are read faster; frames need room in a message for all of them.
-    side_by_side = member.env_groups[0] if has_pictures(member.environment) else _READ_SIDE_BY_SIDE
+    side_by_side = member.env_groups[0] if has_pictures(member.environment.observations) else _READ_SIDE_BY_SIDE
     log = make_log(member, config.init_replay, index, num_shards, side_by_side, num_passes=1)
     policy = LogPolicy(log, member.algorithm, member.environment, member.seed("log policy", index))
     policy.version = 0

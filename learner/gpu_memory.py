@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_iter
 
 from laser.algorithms.base import Algorithm
 from laser.batch import Batch, take_columns
+from laser.specs import has_pictures
 from laser.tensor_trees import map_tensors
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
@@ -66,7 +67,7 @@ def learner_bytes(
     num_trained = 1 + num_moments + len(algorithm.targets)
     # The flat gradient, a copy to publish, and the copies from which a graph recording restores the training state.
     num_copies = num_trained + 2 + compiled * num_trained
-    convolution_bytes = _CONVOLUTION_BYTES if spec.frames else 0
+    convolution_bytes = _CONVOLUTION_BYTES if has_pictures(spec.environment.observations) else 0
     return num_copies * weights + num_batches * batch_bytes + math.ceil(_UPDATE_FACTOR * update) + convolution_bytes
 
 

@@ -190,7 +190,8 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         spec = _category(name, sum(counts), space.shape, starts=tuple(starts), counts=tuple(counts))
         return ArrayReader(spec, space.shape, "int64")
     if isinstance(space, spaces.MultiBinary) and 0 not in space.shape:
-        return ArrayReader(VectorSpec(space.shape), space.shape, "float32", "bits")
+        layout = pictures.layout(space.shape, "float32")
+        return ArrayReader(VectorSpec(space.shape, layout=layout), space.shape, "float32", "bits")
     if isinstance(space, spaces.Text):
         alphabet = "".join(sorted(space.character_set))
         text = VectorSpec((int(space.max_length), len(alphabet)), alphabet)

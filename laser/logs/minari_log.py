@@ -179,7 +179,25 @@ def env_of(name: str) -> str:
 
 def check_new_name(name: str) -> None:
     """Raise `LogError` if no data set can be written under a name: it is malformed or taken, or Minari is missing."""
-    minari, name = _import(), name.removeprefix(PREFIX)
+    with _disk_errors(name):
+        _check_new_name(_import(), name.removeprefix(PREFIX))
+
+
+def check_writable(environment: EnvironmentSpec) -> None:
+    """Raise `LogError` if the observations of an environment cannot be written."""
+    _observation_space(environment)
+
+
+@contextmanager
+def _disk_errors(name: str) -> Iterator[None]:
+    """Raise `LogError` for what the disk refuses inside the block."""
+    try:
+        yield
+    except OSError as error:
+        raise LogError(f"{name} cannot be written: {error}; name another directory with {_ROOT}") from error
+
+
+def _check_new_name(minari: Any, name: str) -> None:
     if not _NAME.fullmatch(name):
         how = "write NAMESPACE/NAME-v0, with at least two letters, digits, _ or - in NAMESPACE"
         raise LogError(f"{name!r} is no name for a data set; {how}")
@@ -199,11 +217,16 @@ def write_minari(name: str, environment: EnvironmentSpec, episodes: Iterable[Log
         algorithm: its name, for the data set's description.
 
     Raises:
-        LogError: the name is malformed or taken, Minari is not installed, or there is no episode.
+        LogError: the name is malformed or taken, Minari is not installed, there is no episode, or the disk refuses it.
     """
-    minari = _import()
     check_new_name(name)
-    name = name.removeprefix(PREFIX)
+    with _disk_errors(name):
+        return _write_beside(_import(), name.removeprefix(PREFIX), environment, episodes, algorithm)
+
+
+def _write_beside(
+    minari: Any, name: str, environment: EnvironmentSpec, episodes: Iterable[LoggedEpisode], algorithm: str
+) -> int:
     path = Path(minari.storage.get_dataset_path(name))
     # Half a data set would be taken for a whole one, so it gets its name when it is whole.
     beside = Path(minari.storage.get_dataset_path()) / f"{_UNFINISHED}{name.replace('/', '-')}"
@@ -266,7 +289,7 @@ def _buffer(minari: Any, environment: EnvironmentSpec, episode: LoggedEpisode) -
     ends = np.arange(length) == length - 1
     none = np.zeros(length, bool)
     observations: Any = {
-        name: value[:, 0] if isinstance(spec, FramesSpec) and spec.stack == 1 else value
+        name: _written_frames(spec, value) if isinstance(spec, FramesSpec) else value
         for (name, value), spec in zip(episode.observations.items(), environment.observations.values(), strict=True)
     }
     if list(environment.observations) == ["observation"]:
@@ -284,6 +307,12 @@ def _buffer(minari: Any, environment: EnvironmentSpec, episode: LoggedEpisode) -
     )
 
 
+def _written_frames(spec: FramesSpec, value: np.ndarray) -> np.ndarray:
+    """Return frames [L + 1, stack, ...] as the environment gives them."""
+    frames = value[:, 0] if spec.stack == 1 else value
+    return np.moveaxis(frames, -1, -3) if spec.channels_first else frames
+
+
 def _written(actions: ActionSpec, values: np.ndarray) -> np.ndarray:
     bounds = actions.bounds if isinstance(actions, ContinuousActions) else "clip"
     return action_writer(_action_space(actions), bounds).write(values)
@@ -296,7 +325,8 @@ def _observation_space(environment: EnvironmentSpec) -> spaces.Space[Any]:
 
 def _space_of(spec: ObservationSpec) -> spaces.Space[Any]:
     if isinstance(spec, FramesSpec):
-        shape = spec.frame_shape if spec.stack == 1 else (spec.stack, *spec.frame_shape)
+        frame = (spec.frame_shape[2], *spec.frame_shape[:2]) if spec.channels_first else spec.frame_shape
+        shape = frame if spec.stack == 1 else (spec.stack, *frame)
         return spaces.Box(0, spec.high, shape, np.bool_ if spec.high == 1 else np.uint8)
     if isinstance(spec, CategorySpec) and not spec.shape:
         return spaces.Discrete(spec.num_values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -130,21 +131,19 @@ def describe_observations(observations: Mapping[str, ObservationSpec], config: N
 def pictures_of(observations: Mapping[str, ObservationSpec], config: NetworkSettings) -> dict[str, FramesSpec]:
     """Return the observations that a torso for pictures sees, each as its frames.
 
-    These are frames, arrays of numbers that the environment's reader took for a picture, and, with a torso named in the
-    config, matrices of numbers that are large enough.
+    These are frames and arrays of numbers that the environment's reader took for a picture. Where there are none and
+    the config names a torso, they are the matrices of numbers that are large enough.
     """
-    pictures = {}
-    for name, spec in observations.items():
-        if picture := picture_of(spec):
-            pictures[name] = picture
-        elif isinstance(spec, VectorSpec) and _is_seen_as_matrix(spec, config):
-            pictures[name] = FramesSpec(spec.shape, high=1)
-    return pictures
+    pictures = {name: picture for name, spec in observations.items() if (picture := picture_of(spec))}
+    if pictures or config.torso in ("auto", "mlp"):
+        return pictures
+    return {name: FramesSpec(spec.shape, high=1) for name, spec in observations.items() if _is_large_matrix(spec)}
 
 
-def _is_seen_as_matrix(spec: VectorSpec, config: NetworkSettings) -> bool:
-    is_matrix = len(spec.shape) == 2 and not spec.alphabet and min(spec.shape) >= SMALLEST_PICTURE
-    return is_matrix and config.torso not in ("auto", "mlp")
+def _is_large_matrix(spec: ObservationSpec) -> TypeGuard[VectorSpec]:
+    if not isinstance(spec, VectorSpec) or spec.alphabet:
+        return False
+    return len(spec.shape) == 2 and min(spec.shape) >= SMALLEST_PICTURE
 
 
 def _layout(spec: ObservationSpec) -> str:

@@ -27,7 +27,7 @@ from laser.environments.config import BEING_CONSTRUCTED
 from laser.environments.own import id_of
 from laser.environments.statistics import Statistics, give_statistics
 from laser.environments.suite import find_suite
-from laser.logs.writing import check_log_name, write_log
+from laser.logs.writing import check_log, write_log
 from laser.ports import Parameters
 from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
@@ -166,7 +166,7 @@ class _Game:
         if is_other or self.kwargs:
             check_spaces(agent, env, protocol)
         if self.log:
-            self._check_log(env)
+            self._check_log(agent, env)
         if self.video:
             raise_problems(list(find_video_problems("video", env, protocol)))
         names = [id if is_other or len(task_ids(env)) > 1 else "" for id in task_ids(env)]
@@ -269,12 +269,12 @@ class _Game:
         returns, lengths = [item.episode_return for item in results], [item.length for item in results]
         return TaskResult(id, returns, lengths, video if filmed is not None else None)
 
-    def _check_log(self, env: str) -> None:
+    def _check_log(self, agent: Agent, env: str) -> None:
         """Raise `ConfigError` if the episodes cannot be written as a data set."""
         if len(task_ids(env)) > 1:
             wrong = f"{env} is several tasks, and a data set holds the episodes of one"
             raise ConfigError([Problem("log", wrong, "choose one with --env")])
-        check_log_name("log", self.log)
+        check_log("log", self.log, agent.environment)
 
     def _write(self, agent: Agent, id: str, log: PlayedEpisodes) -> None:
         environment = replace(agent.environment, id=id)

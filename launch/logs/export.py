@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from laser.logs.episodes import LoggedEpisode
-from laser.logs.writing import check_log_name, write_log
+from laser.logs.writing import check_log, write_log
 from laser.specs import environment_spec_from_json
 from laser.unroll import UnrollSpec
 from launch.errors import NothingToResumeError
@@ -52,7 +52,7 @@ def export_replay(run_dir: Path, name: str, options: ReplayOptions) -> ExportedL
         NothingToResumeError: the run has no checkpoint, or its replay was not saved.
         UntrustedError: the run names code that this user has not named before.
     """
-    check_log_name("name", name)
+    check_log("name", name)
     if options.trust:
         trust_run(run_dir)
     sweep = read_record(run_dir).get("sweep")

@@ -9,7 +9,7 @@ import torch
 
 from laser.compilation import can_compile
 from laser.environments import task_ids
-from laser.specs import EnvironmentSpec, picture_of
+from laser.specs import EnvironmentSpec, has_pictures
 from launch.gpus import find_lost_gpu, num_gpus
 from launch.settings.train_config import TrainConfig
 
@@ -61,7 +61,7 @@ def gpu_pays(config: TrainConfig, environment: EnvironmentSpec) -> bool:
 
     The kernels of smaller networks take less time than their launch.
     """
-    return has_pictures(environment) or _is_wide(config)
+    return has_pictures(environment.observations) or _is_wide(config)
 
 
 def placed_device(name: str) -> str:
@@ -95,7 +95,7 @@ def learner_threads(config: TrainConfig, environment: EnvironmentSpec, device: s
         return 1
     num_cores = os.cpu_count() or 1
     takes_turns = config.takes_turns
-    if has_pictures(environment):
+    if has_pictures(environment.observations):
         return 1 if takes_turns else max(1, num_cores // 2 // population)
     shares_out = _is_wide(config) and config.algorithm.view == "steps" and (takes_turns or population == 1)
     return min(2, num_cores) if shares_out else 1
@@ -113,9 +113,8 @@ def compiles_policy(config: TrainConfig, environment: EnvironmentSpec) -> bool:
     """Return whether actors compile their networks: by default if compiling is possible and saves time."""
     if config.actor.compile != "auto":
         return config.actor.compile == "on"
-    return has_pictures(environment) and not config.takes_turns and can_compile(torch.device(config.actor.device))
-
-
-def has_pictures(environment: EnvironmentSpec) -> bool:
-    """Return whether observations hold pictures."""
-    return any(picture_of(spec) for spec in environment.observations.values())
+    return (
+        has_pictures(environment.observations)
+        and not config.takes_turns
+        and can_compile(torch.device(config.actor.device))
+    )

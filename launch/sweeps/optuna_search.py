@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 
 from launch.errors import NothingToResumeError, OutputError
 from launch.settings.seeds import seed_for
@@ -24,52 +24,42 @@ from launch.sweeps.search_space import Choice, Dimension, rounded
 from launch.sweeps.value_lists import value_text
 
 STUDY = "laser"
-"""Name of the study in the file."""
+"""Name of the study in the file; beside lists of values there is one for each point, whose name has the values, too."""
 
 _SETTING = "setting"
 
 
 class OptunaSearch:
-    """A study with one trial for each setting. Implements `launch.sweeps.tuning.Search`; used from one thread.
+    """Studies with one trial for each setting. Implements `launch.sweeps.tuning.Search`; used from one thread.
 
     The sampler of each trial has a seed of its own, so that a choice depends only on the seed and on the trials before:
     a resumed search goes on as if it had not been interrupted. Settings that train meanwhile count as bad ones, so that
-    several at once do not all try the same ("constant liar").
+    several at once do not all try the same ("constant liar"). Each point of a grid or of zipped lists has a study of
+    its own, since the best settings of one point need not be those of another.
 
     Args:
         space: ranges and choices by key.
-        listed: values by key, of which each setting has one already. The study knows them as parameters, so that what
-            it learned with one of them helps with the others.
         whole: keys whose values are whole numbers.
-        path: the study's file; optuna-dashboard opens it.
+        path: the studies' file; optuna-dashboard opens it.
         seed: of all choices.
-        resume: continue the study in the file.
+        resume: continue the studies in the file.
 
     Raises:
         NothingToResumeError: there is no such file to resume.
         OutputError: the file cannot be written.
     """
 
-    def __init__(
-        self,
-        space: Mapping[str, Dimension],
-        listed: Mapping[str, Sequence[Any]],
-        whole: set[str],
-        path: Path,
-        seed: int,
-        resume: bool,
-    ):
+    def __init__(self, space: Mapping[str, Dimension], whole: set[str], path: Path, seed: int, resume: bool):
         if resume and not path.exists():
             raise NothingToResumeError("run-dir", f"{path}, the tuner's study, is missing", "start a new sweep")
         self._space = space
         self._distributions = {key: _distribution(dimension, key in whole) for key, dimension in space.items()}
-        self._distributions |= {key: _choices(values) for key, values in listed.items()}
         self._path = path
         self._seed = seed
         with self._writing():
             self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-            self._study = _open_study(self._storage)
-            self._numbers = self._take_up_trials()
+            _open_study(self._storage, STUDY)  # of a sweep without lists, also before the first setting
+            self._trials = self._take_up_trials()
 
     def __enter__(self) -> OptunaSearch:
         return self
@@ -83,54 +73,64 @@ class OptunaSearch:
     def values(self, setting: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a setting by key; see `Search.values`."""
         with self._writing():
-            if setting not in self._numbers:
-                seed = seed_for(self._seed, "tuner", len(self._study.get_trials(False)))
-                self._study.sampler = _sampler(seed, {key: value_text(value) for key, value in given.items()})
-                trial = self._study.ask(self._distributions)
+            if setting not in self._trials:
+                study = _open_study(self._storage, _study_name(given))
+                study.sampler = _sampler(seed_for(self._seed, "tuner", self._num_trials()))
+                trial = study.ask(self._distributions)
                 trial.set_user_attr(_SETTING, setting)
-                self._numbers[setting] = trial.number
-            params = self._study.get_trials(False)[self._numbers[setting]].params
+                self._trials[setting] = study, trial.number
+            params = self._trial(setting).params
         return {key: _value(dimension, params[key]) for key, dimension in self._space.items()}
 
     def reject(self, setting: int) -> None:
         """Forget the values of a setting; see `Search.reject`."""
         with self._writing():
-            number = self._numbers.pop(setting)
-            self._storage.set_trial_user_attr(self._id(number), _SETTING, None)
-            self._study.tell(number, state=TrialState.FAIL)
+            self._storage.set_trial_user_attr(self._id(setting), _SETTING, None)
+            study, number = self._trials.pop(setting)
+            study.tell(number, state=TrialState.FAIL)
 
     def is_told(self, setting: int) -> bool:
         """Return whether the study knows how a setting ended."""
-        number = self._numbers.get(setting)
-        return number is not None and self._study.get_trials(False)[number].state.is_finished()
+        return setting in self._trials and self._trial(setting).state.is_finished()
 
     def tell(self, setting: int, score: float | None, rung: int | None) -> None:
         """Take in how a setting ended; see `Search.tell`. A setting without a finite score has failed."""
-        number = self._numbers[setting]
+        study, number = self._trials[setting]
         with self._writing():
             if score is None or not math.isfinite(score):
-                self._study.tell(number, state=TrialState.FAIL)
+                study.tell(number, state=TrialState.FAIL)
             elif rung is None:
-                self._study.tell(number, score)
+                study.tell(number, score)
             else:
-                self._storage.set_trial_intermediate_value(self._id(number), rung, score)
-                self._study.tell(number, state=TrialState.PRUNED)
+                self._storage.set_trial_intermediate_value(self._id(setting), rung, score)
+                study.tell(number, state=TrialState.PRUNED)
 
-    def _take_up_trials(self) -> dict[int, int]:
-        """Return the number of each setting's newest trial; a trial that was given to no setting has failed."""
-        numbers: dict[int, int] = {}
-        for trial in self._study.get_trials(False):
-            setting = trial.user_attrs.get(_SETTING)
-            if setting is not None:
-                numbers[setting] = trial.number
-            elif not trial.state.is_finished():
-                self._study.tell(trial.number, state=TrialState.FAIL)
-        return numbers
+    def _take_up_trials(self) -> dict[int, tuple[optuna.Study, int]]:
+        """Return the study and number of each setting's newest trial; a trial of no setting has failed."""
+        trials: dict[int, tuple[optuna.Study, int]] = {}
+        for name in optuna.get_all_study_names(self._storage):
+            study = _open_study(self._storage, name)
+            for trial in study.get_trials(False):
+                setting = trial.user_attrs.get(_SETTING)
+                if setting is not None:
+                    trials[setting] = study, trial.number
+                elif not trial.state.is_finished():
+                    study.tell(trial.number, state=TrialState.FAIL)
+        return trials
 
-    def _id(self, number: int) -> int:
-        """Return the key of a trial in the file."""
-        study = self._storage.get_study_id_from_name(STUDY)
-        key: int = self._storage.get_trial_id_from_study_id_trial_number(study, number)
+    def _num_trials(self) -> int:
+        """Return the number of trials of all studies, rejected ones included."""
+        return sum(self._storage.get_n_trials(study._study_id) for study in self._storage.get_all_studies())
+
+    def _trial(self, setting: int) -> FrozenTrial:
+        return self._storage.get_trial(self._id(setting))
+
+    def _id(self, setting: int) -> int:
+        """Return the key of a setting's trial in the file."""
+        study, number = self._trials[setting]
+        key: int = self._storage.get_trial_id_from_study_id_trial_number(
+            self._storage.get_study_id_from_name(study.study_name), number
+        )
         return key
 
     @contextmanager
@@ -143,35 +143,35 @@ class OptunaSearch:
             raise OutputError("run-dir", f"{self._path}: {first}", remedy) from error
 
 
-def _open_study(storage: optuna.storages.RDBStorage) -> optuna.Study:
+def _study_name(given: Mapping[str, Any]) -> str:
+    """Return the name of a point's study."""
+    return ", ".join([STUDY, *(f"{key}={value_text(value)}" for key, value in given.items())])
+
+
+def _open_study(storage: optuna.storages.RDBStorage, name: str) -> optuna.Study:
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would say that a study was created
     try:
         return optuna.create_study(
-            storage=storage, sampler=_sampler(0, {}), study_name=STUDY, direction="maximize", load_if_exists=True
+            storage=storage, sampler=_sampler(0), study_name=name, direction="maximize", load_if_exists=True
         )
     finally:
         optuna.logging.set_verbosity(before)
 
 
-def _sampler(seed: int, given: dict[str, Any]) -> optuna.samplers.BaseSampler:
+def _sampler(seed: int) -> optuna.samplers.BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
-        return optuna.samplers.PartialFixedSampler(given, sampler) if given else sampler
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
 
 
 def _distribution(dimension: Dimension, is_whole: bool) -> BaseDistribution:
     if isinstance(dimension, Choice):
-        return _choices(dimension.values)
+        return CategoricalDistribution(list(dict.fromkeys(map(value_text, dimension.values))))
     is_log = dimension.kind == "log"
     if is_whole:
         return IntDistribution(int(dimension.low), int(dimension.high), log=is_log)
     return FloatDistribution(dimension.low, dimension.high, log=is_log)
-
-
-def _choices(values: Sequence[Any]) -> CategoricalDistribution:
-    return CategoricalDistribution(list(dict.fromkeys(map(value_text, values))))
 
 
 def _value(dimension: Dimension, param: Any) -> Any:

@@ -120,7 +120,11 @@ class SweepConfig:
             even = self.options.even_draws
             drawn = draw_settings(self.space, self.base, num_samples, self.base.seed, even=even)
         grid = [dict(zip(self.grid, point, strict=True)) for point in itertools.product(*self.grid.values())]
-        points = [point | row | draw for point, row, draw in itertools.product(grid, rows, drawn or [{}])]
+        points = [
+            point | row | draw
+            for point, row in itertools.product(grid, rows)
+            for draw in self._drawn(point | row, drawn)
+        ]
         if self.options.tunes and num_samples:
             points = [points[index] for draw in range(num_samples) for index in range(draw, len(points), num_samples)]
         problems += wrong
@@ -136,6 +140,20 @@ class SweepConfig:
             problems = list({(item.key, item.remedy): item for item in reversed(problems)}.values())[::-1]
         raise_problems(list(dict.fromkeys(problems or self._comparison_problems(members))))
         return members
+
+    def _drawn(self, point: Mapping[str, Any], drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the drawn values of a point's settings.
+
+        A tuner chooses them anew later; until then a draw that breaks a rule at this point is one that does not.
+        """
+        if not (self.options.tunes and drawn):
+            return drawn or [{}]
+        fits = [not self._member(0, 0, {**point, **draw})[1] for draw in drawn]
+        return (
+            [draw if fit else drawn[fits.index(True)] for draw, fit in zip(drawn, fits, strict=True)]
+            if any(fits)
+            else drawn
+        )
 
     def member(self, number: int, setting: int, overrides: Mapping[str, Any]) -> SweepMember:
         """Return the member that has these overrides of the base config.

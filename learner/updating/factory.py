@@ -7,6 +7,7 @@ from torch import nn
 
 from laser.algorithms.base import Algorithm
 from laser.compilation import can_compile, has_bfloat16
+from laser.specs import has_pictures
 from laser.unroll import UnrollSpec
 from learner.config import LearnerConfig
 from learner.updating.batch_loss import BatchLoss
@@ -31,10 +32,11 @@ def make_updater(
         device: of networks and updates.
         seed: of the loss's random numbers.
     """
-    has_frames, on_gpu = bool(spec.frames), device.type == "cuda"
-    wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_frames)
+    on_gpu = device.type == "cuda"
+    wants_bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and bool(spec.frames))
     precision = "bfloat16" if wants_bfloat16 and has_bfloat16(device) else "float32"
-    compiles = config.compile == "on" or (config.compile == "auto" and (has_frames or on_gpu) and can_compile(device))
+    gains = on_gpu or has_pictures(spec.environment.observations)
+    compiles = config.compile == "on" or (config.compile == "auto" and gains and can_compile(device))
     graphed = config.cuda_graphs == "on" or (config.cuda_graphs == "auto" and on_gpu)
     kind: type[EagerUpdater | CompiledUpdater] = EagerUpdater
     if compiles:

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from laser.specs import VectorSpec
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from learner import gpu_memory
@@ -93,6 +94,21 @@ def test_room_for_convolutions_is_added_for_frames_alone(monkeypatch):
     monkeypatch.setattr(gpu_memory, "_CONVOLUTION_BYTES", 0)
     after = estimate("pong", {}), estimate("sac", {}, bfloat16=False)
     assert (before[0] - after[0], before[1] - after[1]) == (384 * 2**20, 0)
+
+
+def test_pictures_that_hold_no_bytes_need_that_room_too(monkeypatch):
+    _, algorithm, spec = parts("cartpole", {})
+    picture = {"observation": VectorSpec((10, 10, 4), layout="channels_last")}
+    environment = dataclasses.replace(spec.environment, observations=picture)
+    config, spec = load_preset("cartpole"), dataclasses.replace(spec, environment=environment)
+    algorithm = config.algorithm.build(environment, config.network)
+
+    def needed():
+        return learner_bytes(algorithm, spec, config.learner, compiled=True, bfloat16=False)
+
+    before = needed()
+    monkeypatch.setattr(gpu_memory, "_CONVOLUTION_BYTES", 0)
+    assert before - needed() == 384 * 2**20
 
 
 def test_live_bytes_are_those_of_tensors_that_are_not_forgotten():

@@ -58,6 +58,7 @@ def pixels(*shape):
         ),
         (spaces.MultiBinary(5), None, VectorSpec((5,))),
         (spaces.MultiBinary([2, 3]), None, VectorSpec((2, 3))),
+        (spaces.MultiBinary([10, 10, 4]), None, VectorSpec((10, 10, 4), layout="channels_last")),
         (spaces.Discrete(1024), None, CategorySpec(1024)),
         (spaces.Discrete(5000, start=-3), None, CategorySpec(5000, (1,))),
         (pixels(84, 84), None, FramesSpec((84, 84))),

@@ -92,6 +92,8 @@ def assert_same(one, other):
         ({"observation": FramesSpec((10, 10, 4), high=1)}, DiscreteActions(4)),
         ({"observation": FramesSpec((36, 36), stack=4)}, DiscreteActions(4)),
         ({"observation": FramesSpec((40, 40, 3))}, DiscreteActions(4)),
+        ({"observation": FramesSpec((20, 30, 10), channels_first=True)}, DiscreteActions(4)),
+        ({"observation": VectorSpec((12, 10, 4), layout="channels_last")}, DiscreteActions(4)),
         ({"far": VectorSpec((2,)), "kind": CategorySpec(5)}, DiscreteActions(4)),
         ({"far": VectorSpec((2,)), "action_mask": MaskSpec((4,))}, DiscreteActions(4)),
     ],

@@ -242,6 +242,17 @@ def test_a_matrix_of_numbers_is_a_picture_where_a_torso_for_pictures_is_named():
     (conv,) = [module for module in net.modules() if isinstance(module, PixelConv2d)]
     hidden = F.relu(F.conv2d(seen["map"].unsqueeze(1), conv.weight, conv.bias)).permute(0, 2, 3, 1).flatten(1)
     torch.testing.assert_close(encoder(seen), torch.cat([hidden, seen["speed"].unsqueeze(1)], 1))
+    beside = {**matrix, "screen": SCREEN}  # as before there were pictures of numbers: runs of that time go on
+    assert describe_observations(beside, config).startswith("map is 120 numbers, speed is 1 number, screen is a pict")
     small = {"map": VectorSpec((4, 10))}
     with pytest.raises(ValueError, match="conv sees frames only, and there are none"):
         ObservationEncoder(small, config)
+
+
+def test_pictures_of_large_numbers_are_not_rounded():
+    conv = PixelConv2d(1, 2, 3, high=1)
+    values = torch.stack([torch.full((1, 5, 5), value) for value in (1000.0, 1002.0)])  # one number in bfloat16
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = conv(values)
+        assert conv(frames(1, 1, 5, 5)).dtype == torch.bfloat16
+    torch.testing.assert_close(features, F.conv2d(values, conv.weight, conv.bias))

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -66,6 +67,39 @@ def test_what_cannot_be_written_is_refused_before_anybody_plays(run, capsys, wor
     monkeypatch.setattr("launch.evaluation.evaluate.Evaluator", None)
     assert main(["eval", str(run), "--episodes", "1", *words]) == 2
     assert f"error: {mistake}" in capsys.readouterr().err
+
+
+class Kinds(gymnasium.Env):
+    """An environment whose observation is an array of categories, which a data set cannot hold."""
+
+    observation_space = gymnasium.spaces.MultiDiscrete([3, 3, 3])
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 5
+        return np.zeros(3, np.int64), {}
+
+    def step(self, action):
+        self.left -= 1
+        return np.zeros(3, np.int64), 1.0, self.left == 0, False, {}
+
+
+def test_observations_that_cannot_be_written_are_refused_before_anybody_plays(run, capsys, monkeypatch):
+    gymnasium.register("Kinds-v0", entry_point=Kinds)
+    values = {"env": "Kinds-v0", "steps": 300, "quiet": True, "run_dir": run.parent / "kinds", "replay.min_steps": 128}
+    kinds = train(load_preset("cartpole", values)).run_dir
+    monkeypatch.setattr("launch.evaluation.evaluate.Evaluator", None)
+    assert main(["eval", str(kinds), "--episodes", "1", "--log", "minari:tests/kinds-v0"]) == 2
+    assert "error: log: observations of several categories cannot be written" in capsys.readouterr().err
+
+
+def test_a_disk_that_refuses_the_data_set_is_one_line(run, capsys, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", "/proc/nowhere")
+    assert main(["eval", str(run), "--episodes", "1", "--log", "minari:tests/some-v0"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "minari:tests/some-v0 cannot be written: " in line and "/proc/nowhere" in line]
+    assert not any(line.startswith("Traceback") for line in said)
 
 
 def test_a_data_set_names_the_environment_that_was_played(run):

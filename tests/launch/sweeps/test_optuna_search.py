@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from contextlib import contextmanager
 
 import optuna
 import pytest
@@ -31,15 +32,20 @@ SPACE = {
 }
 
 
-def search(path, seed=0, resume=False, space=SPACE, listed=None):
-    return OptunaSearch(space, listed or {}, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
+def search(path, seed=0, resume=False, space=SPACE):
+    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
 
 
-def trials(path):
+@contextmanager
+def opened(path, study=STUDY):
     storage = optuna.storages.RDBStorage(f"sqlite:///{path / STUDY_NAME}")
-    found = optuna.load_study(study_name=STUDY, storage=storage).trials
+    yield optuna.load_study(study_name=study, storage=storage)
     storage.engine.dispose()
-    return found
+
+
+def trials(path, study=STUDY):
+    with opened(path, study) as found:
+        return found.trials
 
 
 def test_values_lie_in_the_space_and_depend_on_the_seed_only(tmp_path):
@@ -72,19 +78,27 @@ def test_it_finds_better_settings_than_it_began_with(tmp_path):
     assert sum(scores[-20:]) / 20 > sum(scores[:10]) / 10 + 0.1
 
 
-def test_values_of_a_grid_are_parameters_that_are_not_chosen(tmp_path):
-    space, listed = {"x": Range("uniform", 0.0, 1.0)}, {"widths": [(8,), (8, 9)], "kind": ["a", "b", "a"]}
-    with search(tmp_path, space=space, listed=listed) as each:
-        for setting in range(40):
-            given = {"widths": listed["widths"][setting % 2], "kind": "ab"[setting % 2]}
+def test_each_point_of_a_grid_has_a_study_of_its_own(tmp_path):
+    space, best = {"x": Range("uniform", 0.0, 1.0)}, {"a": 0.9, "b": 0.1}
+    points = [{"widths": (8, 9), "kind": kind} for kind in "ab"]
+
+    def choose(each, settings):
+        for setting in settings:
+            given = points[setting % 2]
             x = each.values(setting, given)["x"]
             assert each.values(setting, given) == {"x": x}
-            each.tell(setting, -abs(x - 0.9), None)
-    found = trials(tmp_path)
-    assert [trial.params["kind"] for trial in found[:3]] == ["a", "b", "a"]
-    assert [trial.params["widths"] for trial in found[:2]] == ["8", "8,9"]
-    for values in (found[30::2], found[31::2]):
-        assert sum(abs(trial.params["x"] - 0.9) for trial in values) / 5 < 0.15, "it does not learn"
+            each.tell(setting, -abs(x - best[given["kind"]]) - 100.0 * (setting % 2), None)
+
+    with search(tmp_path, space=space) as each:
+        choose(each, range(30))
+    with search(tmp_path, space=space, resume=True) as each:
+        assert each.is_told(29)
+        choose(each, range(30, 60))
+    assert trials(tmp_path) == []
+    for kind, goal in best.items():
+        found = trials(tmp_path, f"{STUDY}, widths=8,9, kind={kind}")
+        assert len(found) == 30
+        assert sum(abs(trial.params["x"] - goal) for trial in found[-5:]) / 5 < 0.15, "it does not learn"
 
 
 def test_the_study_says_how_each_setting_ended(tmp_path):
@@ -137,7 +151,8 @@ def test_rejected_settings_are_chosen_anew_and_not_taken_up_again(tmp_path):
 def test_a_trial_that_no_setting_got_before_a_kill_has_failed(tmp_path):
     with search(tmp_path) as each:
         each.values(0, {})
-        each._study.ask(each._distributions)
+    with opened(tmp_path) as study:
+        study.ask()
     with search(tmp_path, resume=True) as again:
         again.values(1, {})
     assert [trial.state.name for trial in trials(tmp_path)] == ["RUNNING", "FAIL", "RUNNING"]

@@ -126,6 +126,19 @@ def test_grid_zip_samples_and_seeds_multiply():
     assert sweep_from_json({"sweep": sweep.to_json()}, sweep.base) == sweep
 
 
+def test_a_draw_that_breaks_a_rule_at_one_point_is_no_mistake_where_a_tuner_chooses():
+    space = ["algorithm.rho-clip=uniform(1,4)"]
+    words = ["--grid", "algorithm.c-clip=1,2", "--sample", "8"]
+    with pytest.raises(ConfigError, match="must be at most rho-clip"):
+        spaced(*words, space=space).members()
+    members = spaced(*words, "--tuner", "optuna", "--concurrent", "4", space=space).members()
+    assert len(members) == 16
+    assert all(member.config.algorithm.c_clip <= member.config.algorithm.rho_clip for member in members)
+    never = ["--grid", "algorithm.c-clip=1,5", "--sample", "8", "--tuner", "optuna", "--concurrent", "4"]
+    with pytest.raises(ConfigError, match="must be at most rho-clip"):
+        spaced(*never, space=space).members()
+
+
 def test_presets_may_be_drawn_and_zipped():
     arguments = ["--zip", "preset=cartpole,acer-cartpole", "--zip", "algorithm.discount=0.9,0.8"]
     configs = [member.config for member in parse_sweep(["cartpole", *arguments]).members()]

@@ -216,3 +216,15 @@ def test_products_are_in_bfloat16_where_the_processor_is_faster_in_it(
     updater(example_batch(spec, 2, []), 0.1, {})
     assert seen == [wanted == "bfloat16"]
     assert updater.description == f"cpu, {wanted}, eager"
+
+
+@pytest.mark.parametrize(
+    ("observation", "compiles"),
+    [(VectorSpec((300,)), False), (VectorSpec((10, 10, 3), layout="channels_last"), True)],
+)
+def test_on_a_cpu_updates_are_compiled_where_there_are_pictures(observation, compiles, monkeypatch):
+    monkeypatch.setattr("learner.updating.factory.can_compile", lambda device: True)
+    environment = dataclasses.replace(SPEC.environment, observations={"x": observation})
+    spec = dataclasses.replace(SPEC, environment=environment)
+    updater = make_updater(Fit(), Net(), spec, LearnerConfig(), torch.device("cpu"), 0)
+    assert updater.is_compiled == compiles
