@@ -36,9 +36,10 @@ class PixelConv2d(nn.Conv2d):
 
     def forward(self, frames: Tensor) -> Tensor:
         """Map uint8 or float [N, channels, height, width] to [N, out_channels, ...]."""
-        if not frames.is_floating_point():
+        kind = frames.device.type
+        if not (frames.is_floating_point() and torch.is_autocast_enabled(kind)):
             return self._convolved(frames)
-        with torch.autocast(frames.device.type, enabled=False):
+        with torch.autocast(kind, enabled=False):
             return self._convolved(frames)
 
     def _convolved(self, frames: Tensor) -> Tensor:
