@@ -9,8 +9,9 @@ from replay_server.config import ReplayConfig
 def box2d() -> TrainConfig:
     """Return the config: an update of 128 steps every second env step, and target networks that follow slowly.
 
-    Three seeds reached a mean return of 200 after 35,000 to 117,000 env steps, PPO with RL Zoo's settings after 765,000
-    (one seed); LASER learns to hover over the ground and stays below (benchmarks/notes/2026-11-learning.md).
+    Five seeds reached a mean return of 200 after 40,000 to 54,000 env steps, PPO with RL Zoo's settings after 775,000
+    to over a million (docs/results.md). With LASER's own loss an agent learned to hover over the ground and stayed below
+    200 (benchmarks/notes/2026-11-learning.md).
     """
     return TrainConfig(
         env="LunarLander-v3",
