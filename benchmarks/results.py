@@ -135,7 +135,7 @@ def page() -> str:
         "Written by `python benchmarks/results.py --page` from `benchmarks/rows/*.json`; do not edit. Peers run on",
         "the same machine with the settings that are named, one thread each. No seed helped to choose settings.",
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
-        "env steps.",
+        "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
         "",
         "| Question | LASER | Peers | LASER / best peer | To reach | |",
         "|---|---|---|---|---|---|",
@@ -210,7 +210,7 @@ def table_row(name: str, row: Row, results: Results) -> str:
             reached = ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach
     cells = [
         f"[{row.title}](pictures/results/{name}.png)",
-        spread(ours) if ours else "",
+        " ".join(filter(None, (row.algorithm, spread(ours)))) if ours else "",
         "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
         f"{ratio:.2f}" if ratio is not None else "",
         f"{sign} {aim}",

@@ -104,6 +104,7 @@ class Row:
             of the episodes that ended in the last tenth of the env steps.
         to_reach: LASER's aim, as the ratio to the best peer: at most this for env steps, at least this for returns.
         goal: LASER's aim without peers: a final return of at least this with every seed.
+        algorithm: of LASER's side, if it is not LASER's own.
     """
 
     title: str
@@ -115,6 +116,7 @@ class Row:
     target: float | None = None
     to_reach: float = 1.0
     goal: float | None = None
+    algorithm: str = ""
 
     @property
     def unit(self) -> str:
@@ -158,6 +160,7 @@ ROWS: dict[str, Row] = {
         },
         target=200.0,
         to_reach=0.5,
+        algorithm="double DQN",
     ),
     "doorkey": Row(
         "MiniGrid-DoorKey-5x5-v0: env steps to a mean return of 0.9",
