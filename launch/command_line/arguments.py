@@ -59,6 +59,20 @@ def parse_train(arguments: Sequence[str]) -> TrainConfig:
     return config
 
 
+def flags_of_train(arguments: Sequence[str]) -> tuple[str, list[Leaf]]:
+    """Return the preset of a `laser train` command line and its flags, with those that a given flag brings.
+
+    `--replay.sampler delayed`, for example, brings the settings of that sampler. Values are the preset's.
+
+    Raises:
+        ConfigError: there is no such preset or environment.
+    """
+    preset, given = _read_preset(with_preset(arguments)[0])
+    own = {leaf.key: leaf for leaf in find_leaves(preset)}
+    leaves = [leaf for leaf in find_leaves(apply_choices(preset, given.values)) if leaf.key not in NOT_FLAGS]
+    return preset.preset, [own.get(leaf.key, leaf) for leaf in leaves]
+
+
 def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     """Return the sweep of a `laser sweep` command line, with all its members checked.
 

@@ -129,21 +129,17 @@ def _sweep_help(arguments: list[str]) -> int:
 
 
 def _train_help(arguments: list[str]) -> int:
-    from launch.presets import load_preset
-
-    names = [argument for argument in arguments if not argument.startswith("-")]
-    if names:
+    if arguments:
+        from launch.command_line.arguments import flags_of_train
         from launch.command_line.resume_options import ResumeOptions
-        from launch.settings.train_config import NOT_FLAGS
 
-        leaves = [leaf for leaf in find_leaves(load_preset(names[0])) if leaf.key not in NOT_FLAGS]
-        leaves += find_leaves(ResumeOptions())
-        print(f"usage: laser train {names[0]} [--config FILE.toml] [--KEY VALUE ...]\n")
-        print(format_flags(leaves))
+        preset, leaves = flags_of_train(arguments)
+        print(f"usage: laser train {preset} [--config FILE.toml] [--KEY VALUE ...]\n")
+        print(format_flags([*leaves, *find_leaves(ResumeOptions())]))
         return 0
     print(USAGE.partition("\n  laser sweep")[0].replace("COMMAND ...", "train PRESET ...") + "\n")
     _print_presets()
-    print("\nlaser train PRESET --help lists every key with its default and range.")
+    print("\nlaser train PRESET --help lists every key with its default and range; so does --env ID --help.")
     return 0
 
 

@@ -343,6 +343,25 @@ def test_help_of_a_preset_lists_every_key(capsys):
     assert "--preset" not in out
 
 
+def test_help_lists_the_keys_that_a_flag_brings_and_the_values_of_the_preset(capsys):
+    code, out, err = run(capsys, "train", "cartpole", "--replay.sampler", "delayed", "--help")
+    assert (code, err) == (0, "")
+    (line,) = [line for line in out.splitlines() if "--replay.sampler-settings.versions" in line]
+    assert "versions" in line
+    assert "default uniform" in " ".join(out[out.index("--replay.sampler ") :].split())[:200]
+    _, plain, _ = run(capsys, "train", "cartpole", "--help")
+    assert "--replay.sampler-settings" not in plain
+
+
+def test_help_of_an_environment_is_that_of_its_preset(capsys):
+    code, out, err = run(capsys, "train", "--help", "--env", "CartPole-v1")
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: laser train cartpole ")
+    code, _, err = run(capsys, "train", "--env", "Nothing-v1", "--help")
+    assert code == 2
+    assert "Nothing-v1" in err
+
+
 def test_help_of_a_preset_has_every_section_once(capsys):
     _, out, _ = run(capsys, "train", "sac", "--help")
     sections = [line for line in out.splitlines() if re.fullmatch(r"[a-z.]+:", line)]
