@@ -153,6 +153,9 @@ class AtariEnvironments:
         )
         offered = self._environments.ale.get_action_set()
         self._indices_of_actions = _full_set(offered) if config.full_action_space else None
+        codes = range(18) if config.full_action_space else [int(action.value) for action in offered]
+        self.indices = {code: index for index, code in enumerate(codes)}
+        """The agent's action by ALE's number of it, 0 to 17; only those that the agent has."""
         self.spec = EnvironmentSpec(
             id,
             {"observation": FramesSpec(_OBSERVED, config.frame_stack, "zeros")},
@@ -249,6 +252,7 @@ class AtariGame(gymnasium.Env[Any, Any]):
 
     def __init__(self, games: AtariEnvironments):
         self._games = games
+        self.id, self.indices = games.spec.id, games.indices
         self.observation_space = gymnasium.spaces.Box(0, 255, _OBSERVED, np.uint8)
         assert isinstance(games.spec.actions, DiscreteActions)
         self.action_space = gymnasium.spaces.Discrete(games.spec.actions.num_actions)

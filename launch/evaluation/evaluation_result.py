@@ -35,12 +35,21 @@ _SUMMARIES: dict[str, Statistic] = {
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Whole episodes of one task: undiscounted, unclipped returns, lengths in env steps, and a video of the first."""
+    """Whole episodes of one task.
+
+    Args:
+        id: of the environment.
+        returns: undiscounted and unclipped.
+        lengths: in env steps.
+        video: of the first.
+        behind_starts: whether they began behind starts that people played, not behind no-ops.
+    """
 
     id: str
     returns: list[float]
     lengths: list[int]
     video: Path | None = None
+    behind_starts: bool = False
 
     @property
     def mean_return(self) -> float:
@@ -54,8 +63,11 @@ class TaskResult:
 
     @property
     def reference(self) -> Reference | None:
-        """Random and human scores; None if they are unknown."""
-        return find_reference(self.id)
+        """Random and human scores from starts of the same kind; None if they are unknown."""
+        if not self.behind_starts:
+            return find_reference(self.id)
+        published = find_human_start_scores(self.id)
+        return None if published is None else Reference(published["random"], published["human"])
 
     @property
     def published(self) -> PublishedScores | None:

@@ -36,6 +36,7 @@ class EvalOptions:
     max_episode_frames: Annotated[
         int | None, Bounds(least=1), "Atari: emulator frames per episode (108000 = 30 min); none: as in training"
     ] = None
+    starts: Annotated[str, "Atari: file of starts, behind which episodes begin (human starts); docs/evaluation.md"] = ""
     test_levels: Annotated[bool, "DeepMind Lab: play the held-out variant of levels that have one"] = False
     log: Annotated[str, "write the episodes as a data set, minari:NAMESPACE/NAME-vN (one run and one task)"] = ""
     video: Annotated[bool, "film an episode of each task into the run's videos/"] = False

@@ -290,6 +290,7 @@ def test_eval(calls, capsys):
         "env": "",
         "kwargs": {},
         "log": "",
+        "starts": "",
         "curve": "median",
     }
     assert calls == [
