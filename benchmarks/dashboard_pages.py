@@ -29,7 +29,8 @@ import chromium
 import measure
 
 from launch.records.listing import key_of_path
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 _METRICS = ("charts/mean_return", "entropy", "value_loss", "charts/SPS")
 _NUM_OTHERS, _POINTS_OF_OTHERS = 40, 100

@@ -36,7 +36,8 @@ from laser.unroll import HEADER_DTYPE, Unrolls
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 from learner.experience.mixing import Mix
 from learner.learner import Learner
 from learner.metrics.age_quantiles import AgeQuantiles

@@ -18,11 +18,11 @@ from launch.dashboard.notes import Notes
 from launch.dashboard.saved import what_is_saved
 from launch.recording.metric_table import RATE, RETURN
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
-from launch.records.metrics_db import Tick
 from launch.records.run_directory import RunDirectory
 from launch.records.run_summary import BUCKETS, INTERVAL_S, NUM_POINTS, is_drawn, summary_path
 from launch.records.series import Latest, Series, UnreadableError, read_best, read_latest, read_series, signature
 from launch.records.summary_reader import Summarised, read_summary
+from launch.records.tick import Tick
 
 T = TypeVar("T")
 

@@ -22,7 +22,8 @@ from launch.recording.rates import rates
 from launch.recording.return_curve import NUM_RETURNS, PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 _LEARNER = "learner"  # the source that always continues its own totals after a resumption
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")

@@ -15,13 +15,13 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
 from launch.errors import OutputError
 from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn
+from launch.records.tick import Tick
 
 SCHEMA_VERSION = 1
 
@@ -36,17 +36,6 @@ INSERT INTO meta VALUES ('schema_version', {SCHEMA_VERSION});
 """
 
 Axis = Literal["env_steps", "frames", "learner_steps", "seconds", "wall_time"]
-
-
-@dataclass(frozen=True)
-class Tick:
-    """One moment of a run: training seconds, unix time, and the run's counts of steps and frames."""
-
-    seconds: float
-    wall_time: float
-    env_steps: int
-    frames: int
-    learner_steps: int
 
 
 def is_measured(name: str) -> bool:

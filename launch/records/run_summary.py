@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
-if TYPE_CHECKING:
-    from launch.records.metrics_db import Tick
+from launch.records.tick import Tick
 
 NUM_RETURNS = 20
 """Episodes in the mean return that counts as a run's best."""

@@ -17,8 +17,9 @@ import numpy as np
 from launch.errors import OutputError
 from launch.records.inside import is_inside
 from launch.records.listing import printable
-from launch.records.metrics_db import Tick, is_measured, open_to_read
+from launch.records.metrics_db import is_measured, open_to_read
 from launch.records.run_summary import EPISODES, NUM_RETURNS, RETURN, Best
+from launch.records.tick import Tick
 
 Axis = Literal["env_steps", "frames", "seconds", "learner_steps"]
 AXES: tuple[Axis, ...] = get_args(Axis)

@@ -15,13 +15,13 @@ from launch.evaluation.evaluation_result import TaskResult
 from launch.recording.metric_table import RETURN
 from launch.records.inside import is_own_file
 from launch.records.listing import VIDEO_TYPES
-from launch.records.metrics_db import Tick
 from launch.records.preset_changes import changes_from_preset
 from launch.records.run_directory import RunDirectory
 from launch.records.run_record import config_from_record, read_record
 from launch.records.saved_state import check_saved_state
 from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
 from launch.records.settings_schedule import read_changes
+from launch.records.tick import Tick
 from launch.report.repeating import sweep_command, train_command
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import find_leaves, show

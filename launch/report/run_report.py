@@ -11,8 +11,8 @@ from launch.recording.metric_panels import PANELS, Line, Panel, names_of
 from launch.recording.metric_table import EVALUATION
 from launch.recording.progress import duration
 from launch.records.curves import carried
-from launch.records.metrics_db import Tick
 from launch.records.series import EMPTY, Series
+from launch.records.tick import Tick
 from launch.report import pictures
 from launch.report.page import Page
 from launch.report.recorded import Recorded

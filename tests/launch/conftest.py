@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from in_chromium import CHROMIUM, DRIVER
 
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 MakeRun = Callable[..., Path]
 

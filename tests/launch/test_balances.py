@@ -3,7 +3,8 @@
 import pytest
 from balances import imbalances_in
 
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 LEDGER = ("received", "inserted", "rejected", "failed", "lost", "waiting")
 

@@ -20,8 +20,9 @@ from launch.dashboard.options import DashboardOptions
 from launch.dashboard.server import open_server
 from launch.presets import load_preset
 from launch.records.listing import find_entries
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
 from launch.records.series import UnreadableError, read_latest
+from launch.records.tick import Tick
 from launch.settings.train_config import EvaluationConfig
 from launch.sweeps.population import PbtConfig
 from launch.sweeps.sweep import sweep

@@ -6,7 +6,8 @@ import pytest
 
 from launch.dashboard.library import Library
 from launch.records import listing
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 RUNNING = "2026-01-01 00:00:00 running: there\n"
 

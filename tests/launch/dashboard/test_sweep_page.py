@@ -222,7 +222,8 @@ def test_enter_on_a_mark_keeps_its_line_in_front(browser, address, root) -> None
 
 
 def test_evaluations_have_a_column_once_there_are_any(browser, address, root, make_run) -> None:
-    from launch.records.metrics_db import MetricsDb, Tick
+    from launch.records.metrics_db import MetricsDb
+    from launch.records.tick import Tick
 
     browser.get(f"{address}sweep/population")
     wait("members", lambda: len(members(browser)) == 3)

@@ -9,7 +9,8 @@ from launch.errors import NothingToResumeError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.presets import change, load_preset
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 from launch.standard_output import finite
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig

@@ -10,7 +10,8 @@ from laser.config import ConfigError
 from laser.scoring.scores import find_reference
 from launch.evaluation.sweep_evaluation import BestCurve, MemberRecord
 from launch.evaluation.sweeps_together import SweepOfGames, mean_curve, put_together
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 GAMES = ("mini/Catch-v0", "mini/SparseCatch3-v0", "mini/KeyDoor4-v0")
 RATES = ("0.001", "0.01", "0.1")

@@ -6,7 +6,8 @@ import pytest
 import laser
 from laser.config import ConfigError
 from launch.errors import OutputError
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from launch.errors import OutputError
-from launch.records.metrics_db import MetricsDb, Tick, open_to_read, read_names, read_series
+from launch.records.metrics_db import MetricsDb, open_to_read, read_names, read_series
+from launch.records.tick import Tick
 
 
 def tick(step):

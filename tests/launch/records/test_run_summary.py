@@ -8,10 +8,11 @@ import pytest
 
 from launch.recording import metric_table, return_curve
 from launch.records import run_summary
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
 from launch.records.run_summary import NUM_POINTS, Best, ThinCurve, summary_path
 from launch.records.series import read_best, read_latest, read_series
 from launch.records.summary_reader import read_summary
+from launch.records.tick import Tick
 
 RETURN, EPISODES = run_summary.RETURN, run_summary.EPISODES
 

@@ -3,8 +3,9 @@ import sqlite3
 import numpy as np
 import pytest
 
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
 from launch.records.series import UnreadableError, read_latest, read_rows, read_series, signature
+from launch.records.tick import Tick
 
 
 def test_a_short_curve_is_read_as_it_was_written(make_run) -> None:

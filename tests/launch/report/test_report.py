@@ -17,8 +17,9 @@ from launch.command_line.cli import run
 from launch.errors import run_reporting
 from launch.presets import change, load_preset
 from launch.records.lineage import Decision, Lineage
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
 from launch.records.settings_schedule import SettingsChange, write_changes
+from launch.records.tick import Tick
 from launch.report.options import ReportOptions
 from launch.report.recorded import Recorded
 from launch.report.repeating import sweep_command

@@ -12,7 +12,8 @@ from PIL import Image
 
 from launch.__main__ import main
 from launch.errors import CannotCreateError, OutputError
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 from launch.reproductions import catalogue
 from launch.reproductions.catalogue import load_figure
 from launch.reproductions.options import ReproduceOptions

@@ -7,7 +7,8 @@ import pytest
 
 from laser.scoring.scores import find_reference
 from laser.scoring.statistics import mean_interval, share_interval
-from launch.records.metrics_db import MetricsDb, Tick
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 from launch.reproductions.catalogue import load_figure
 from launch.reproductions.figure import Arm, Curve, Figure, Rule
 from launch.reproductions.options import ReproduceOptions
