@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from laser.config import Problem
@@ -102,7 +103,8 @@ def pip_install() -> str:
     distributions of Linux, make environments without pip.
     """
     python = shlex.quote(sys.executable or "python")
-    if importlib.util.find_spec("pip") is not None:
+    # By its metadata: a search for its module makes setuptools warn of a `distutils` that something imported before.
+    if any(metadata.distributions(name="pip")):
         shells = shutil.which("pip")
         is_ours = shells is not None and Path(shells).absolute().parent == Path(sys.executable).absolute().parent
         return "pip install" if is_ours else f"{python} -m pip install"

@@ -97,7 +97,8 @@ def test_without_metadata_commands_name_the_package(activated, monkeypatch):
 def test_commands_install_into_the_environment_of_this_process(has_pip, on_path, command, monkeypatch):
     monkeypatch.setattr("sys.executable", "/a b/bin/python")
     monkeypatch.setattr("shutil.which", on_path.get)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if has_pip else None)
+    installed = ["pip"] if has_pip else []
+    monkeypatch.setattr("importlib.metadata.distributions", lambda name: [each for each in installed if each == name])
     assert pip_install() == command
     assert install_command("a-package") == f"{command} 'a-package'"
 
