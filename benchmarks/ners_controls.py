@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,7 @@ RETURNS = {
     "early steps": f"{_TILT} time {_FEWER}",
 }
 """By arm, the arguments that choose its sampler."""
+_TILTS = tuple(arm for arm, words in RETURNS.items() if words.startswith(_TILT))
 _SIZES = (128, 1_280, 6_400, 25_600)
 PLANTED = {
     f"{size:,} steps a lesson": (
@@ -120,30 +122,31 @@ def measured_questions() -> list[str]:
 
 def section(names: Sequence[str]) -> list[str]:
     """Return the lines for docs/results.md."""
-    lines, found = ["", "## Whether NERS learns what to replay"], {name: read(file_of(name)) for name in names}
+    found = {name: read(file_of(name)) for name in names}
+    machines = "; ".join(dict.fromkeys(results["machine"] for results in found.values()))
+    lines = ["", "## Whether NERS learns what to replay", ""]
     if "returns" in found:
-        lines += [
-            "",
-            f"SAC on SparsePendulum-v0, {STEPS:,} env steps, an evaluation every {INTERVAL}: mean return over all",
-        ]
-        lines += [
-            "evaluations, medians over seeds (lowest to highest), and the seeds that are above uniform draws of the"
-        ]
-        lines += ["same seed. Fixed tilts draw a step in proportion to exp(z), its number in standard deviations.", ""]
-        lines += ["| draws | mean return | above uniform |", "|---|---|---|"]
-        lines += [_row(found["returns"], arm) for arm in RETURNS]
+        lines += _wrapped(
+            f"SAC on SparsePendulum-v0, {STEPS:,} env steps, an evaluation every {INTERVAL}: mean return over all of "
+            "them, medians over seeds (lowest to highest), and the seeds that are above uniform draws of the same seed."
+        )
+        lines += ["", "| draws | mean return | above uniform |", "|---|---|---|"]
+        lines += [_row(found["returns"], arm) for arm in RETURNS if arm not in _TILTS]
+        tilts = [f"{arm} {_spread(found['returns'], arm)}" for arm in _TILTS if _runs(found["returns"], arm)]
+        lines += ["", *_wrapped(f"Draws in proportion to exp(z), z in standard deviations: {'; '.join(tilts)}.")]
     if "planted" in found:
         planted = found["planted"]
         shares = [f"{arm} {_spread(planted, arm)}" for arm in PLANTED if _runs(planted, arm)]
-        lines += [
-            "",
-            "A planted return, the percentage of draws that are from the first half of an episode (uniform: 50):",
-        ]
-        lines += [
-            f"what it is after {STEPS // INTERVAL} evaluations, by what is learned from at each: {'; '.join(shares)}."
-        ]
-    machines = "; ".join(dict.fromkeys(results["machine"] for results in found.values()))
-    return [*lines, "", f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines}."]
+        lines += _wrapped(
+            "A planted return, the percentage of draws from the first half of an episode (uniform: 50), after "
+            f"{STEPS // INTERVAL} evaluations, by what is learned from at each: {'; '.join(shares)}."
+        )
+    command = f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines}."
+    return [*lines, f"With fewer than {len(SEEDS)} seeds nothing is decided. {command}"]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _runs(results: Results, arm: str) -> dict[str, float]:
