@@ -44,7 +44,7 @@ class Look(NamedTuple):
 
     @property
     def whole(self) -> Held:
-        """What all processes hold."""
+        """Sum over all processes."""
         return Held(*map(sum, zip(*self.parts.values(), strict=True)))
 
 

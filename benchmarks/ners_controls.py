@@ -11,19 +11,17 @@ its draws, over the steps it learns from at each evaluation. A finished run is i
 from __future__ import annotations
 
 import statistics
-import tempfile
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import final_return
 import measure
-import numpy as np
 from row_files import Results, measure_missing, measured, read
 
 from launch.records.metrics_db import read_series
-from launch.reproductions.outcomes import in_force
 
 STEPS = 15_000
 SEEDS = (11, 12, 13, 14, 15, 16, 17, 18)
@@ -73,12 +71,8 @@ class Question:
 
     def train(self, arm: str, seed: int) -> dict[str, Any]:
         """Return `value` and `seconds` of a run."""
-        with tempfile.TemporaryDirectory() as place:
-            run_dir = Path(place) / "run"
-            words = f"{_TASK} {self.arms[arm]} --steps {STEPS} --seed {seed}".split()
-            command = [*measure.LASER, "train", *words, "--run-dir", run_dir, "--quiet", "--json"]
-            result = measure.run_json(command, 3600.0, python_path=Path(__file__).parent)
-            return {"value": round(self.value(run_dir / "metrics.db"), 4), "seconds": round(result["seconds"], 1)}
+        words = f"{_TASK} {self.arms[arm]}".split()
+        return final_return.measured_run(words, STEPS, seed, self.value, Path(__file__).parent)
 
 
 def mean_return(database: Path) -> float:
@@ -88,8 +82,7 @@ def mean_return(database: Path) -> float:
 
 def early_share(database: Path) -> float:
     """Return the percentage of the planted kind among the draws of a run's last fifth; uniform draws have 50."""
-    shares = read_series(database, "sampler/early_share")
-    return 100.0 * float(in_force(shares, np.linspace(0.8 * STEPS, STEPS, 20)).mean())
+    return 100.0 * final_return.last_mean(database, "sampler/early_share", STEPS)
 
 
 QUESTIONS = {
@@ -142,7 +135,7 @@ def section(names: Sequence[str]) -> list[str]:
             f"{STEPS // INTERVAL} evaluations, by what is learned from at each: {'; '.join(shares)}."
         )
     command = f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines}."
-    return [*lines, f"With fewer than {len(SEEDS)} seeds nothing is decided. {command}"]
+    return [*lines, f"Fewer than {len(SEEDS)} seeds decide nothing. {command}"]
 
 
 def _wrapped(text: str) -> list[str]:

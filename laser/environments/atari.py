@@ -20,6 +20,8 @@ from laser.environments.wrappers import wrap
 from laser.packages import install_command, is_installed
 from laser.specs import DiscreteActions, EnvironmentSpec, FramesSpec
 
+NUM_ACTIONS = 18
+"""Actions of the console's joystick, as ALE numbers them from 0 on."""
 _OBSERVED = (84, 84)
 
 
@@ -99,7 +101,7 @@ def _full_set(offered: list[Any]) -> np.ndarray:
     """
     from ale_py import Action
 
-    every = list(Action.__members__.values())[:18]
+    every = list(Action.__members__.values())[:NUM_ACTIONS]
     place = {action.name: index for index, action in enumerate(offered)}
     return np.array([place.get(action.name, place[action.name.replace("FIRE", "") or "NOOP"]) for action in every])
 
@@ -153,9 +155,9 @@ class AtariEnvironments:
         )
         offered = self._environments.ale.get_action_set()
         self._indices_of_actions = _full_set(offered) if config.full_action_space else None
-        codes = range(18) if config.full_action_space else [int(action.value) for action in offered]
-        self.indices = {code: index for index, code in enumerate(codes)}
-        """The agent's action by ALE's number of it, 0 to 17; only those that the agent has."""
+        numbers = range(NUM_ACTIONS) if config.full_action_space else [int(action.value) for action in offered]
+        self.actions_by_number = {number: action for action, number in enumerate(numbers)}
+        """The agent's actions by ALE's number of each; ALE's others are left out."""
         self.spec = EnvironmentSpec(
             id,
             {"observation": FramesSpec(_OBSERVED, config.frame_stack, "zeros")},
@@ -252,7 +254,7 @@ class AtariGame(gymnasium.Env[Any, Any]):
 
     def __init__(self, games: AtariEnvironments):
         self._games = games
-        self.id, self.indices = games.spec.id, games.indices
+        self.id, self.actions_by_number = games.spec.id, games.actions_by_number
         self.observation_space = gymnasium.spaces.Box(0, 255, _OBSERVED, np.uint8)
         assert isinstance(games.spec.actions, DiscreteActions)
         self.action_space = gymnasium.spaces.Discrete(games.spec.actions.num_actions)

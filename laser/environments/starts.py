@@ -8,9 +8,7 @@ from typing import Any
 
 import gymnasium
 
-from laser.environments.atari import AtariGame
-
-_NUM_ACTIONS = 18  # of the console's joystick
+from laser.environments.atari import NUM_ACTIONS, AtariGame
 
 
 def read_starts(path: Path, game: str) -> list[list[int]]:
@@ -30,9 +28,9 @@ def read_starts(path: Path, game: str) -> list[list[int]]:
         raise ValueError(f'{path} has no starts of {game}; write {{"{game}": [[ACTION, ...], ...]}}')
     for number, actions in enumerate(starts):
         if not isinstance(actions, list) or not all(
-            type(action) is int and 0 <= action < _NUM_ACTIONS for action in actions
+            type(action) is int and 0 <= action < NUM_ACTIONS for action in actions
         ):
-            raise ValueError(f"{path}: start {number} of {game} is no list of ALE's actions, 0 to {_NUM_ACTIONS - 1}")
+            raise ValueError(f"{path}: start {number} of {game} is no list of ALE's actions, 0 to {NUM_ACTIONS - 1}")
     return starts
 
 
@@ -47,23 +45,24 @@ class BehindStart(gymnasium.Wrapper[Any, Any, Any, Any]):
         path: file of starts.
 
     Raises:
-        ValueError: the file cannot be used, or the game lacks an action of a start.
+        ValueError: the environment is no Atari game, the file cannot be used, or the game lacks an action of a start.
 
     Source:
-        Nair et al. 2015, Massively Parallel Methods for Deep Reinforcement Learning, section 4.2 (human starts).
+        Nair et al. 2015, Massively Parallel Methods for Deep Reinforcement Learning (human starts).
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], path: str):
         super().__init__(env)
         game = env.unwrapped
-        assert isinstance(game, AtariGame)
+        if not isinstance(game, AtariGame):
+            raise ValueError(f"must be the first wrapper of an Atari game, got {env}")
         self._starts = []
         for number, actions in enumerate(read_starts(Path(path), game.id)):
-            unknown = sorted(set(actions) - set(game.indices))
+            unknown = sorted(set(actions) - set(game.actions_by_number))
             if unknown:
                 wrong = f"{path}: start {number} of {game.id} has the action {unknown[0]}, which the agent's game lacks"
-                raise ValueError(f"{wrong}; its actions are {', '.join(map(str, game.indices))}")
-            self._starts.append([game.indices[action] for action in actions])
+                raise ValueError(f"{wrong}; its actions are {', '.join(map(str, game.actions_by_number))}")
+            self._starts.append([game.actions_by_number[action] for action in actions])
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode behind a start."""

@@ -194,7 +194,9 @@ def _disk_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LogError(f"{name} cannot be written: {error}; name another directory with {_ROOT}") from error
+        raise LogError(
+            f"{name} cannot be written: {error}; free space, or name another directory with {_ROOT}"
+        ) from error
 
 
 def _check_new_name(minari: Any, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Mapping
@@ -32,12 +31,12 @@ from laser.logs.writing import check_log, write_log
 from laser.ports import Parameters
 from laser.scoring.protocols import OverTasks
 from laser.specs import EnvironmentSpec, environment_spec_from_json
-from laser.user_classes import class_path
 from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
 from launch.evaluation.playing import Playing
+from launch.evaluation.starts import behind_starts
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
 from launch.recording.progress import Progress
 from launch.records.run_directory import RunDirectory
@@ -95,8 +94,8 @@ def evaluate(
         max_noops: Atari: most no-ops at an episode's start; None: as in training, for this and the next two.
         sticky_actions: Atari: probability to repeat the last action.
         max_episode_frames: Atari: emulator frames per episode.
-        starts: Atari: file of starts (`laser.environments.starts`), behind which episodes begin, without no-ops and
-            without a fire of ours; scores of random and human play are then those from human starts.
+        starts: Atari: file of starts (`laser.environments.starts`), behind which episodes begin, in place of no-ops and
+            of fire at the reset; scores of random and human play are then those from human starts.
         test_levels: DeepMind Lab: the held-out variant of levels that have one.
         log: minari:NAMESPACE/NAME-vN; of a run with one task, the episodes are written as this data set, which holds
             the statistics of the behaviour unless actions are greedy. They are held in memory until then.
@@ -204,18 +203,13 @@ class _Game:
         return EvaluationResult(run_dir, env, step, tasks, self.greedy, self.seed, flags, asked, self.log)
 
     def play_sweep(self, run_dir: Path, curve: OverTasks) -> SweepEvaluation:
-        of_one = {
-            "log": (self.log, "one agent plays the episodes of a data set"),
-            "starts": (self.starts, "its members are compared by scores from no-op starts"),
-        }
-        choose = f"choose a member, e.g. {run_dir / 'members' / '0'}"
-        raise_problems(
-            [
-                Problem(key, f"{run_dir} holds a sweep, and {why}", choose)
-                for key, (value, why) in of_one.items()
-                if value
-            ]
+        not_for_sweeps = (
+            ("log", self.log, "one agent plays the episodes of a data set"),
+            ("starts", self.starts, "its members are compared by scores from no-op starts"),
         )
+        choose = f"choose a member, e.g. {run_dir / 'members' / '0'}"
+        reasons = [(key, why) for key, value, why in not_for_sweeps if value]
+        raise_problems([Problem(key, f"{run_dir} holds a sweep, and {why}", choose) for key, why in reasons])
         members: list[MemberEvaluation] = []
         recorded: list[MemberRecord] = []
         errors: list[LaunchError | ConfigError] = []
@@ -315,33 +309,6 @@ class _Game:
     def _video_path(self, run_dir: Path, step: int, task: str) -> Path | None:
         name = f"eval-{step:09d}-seed{self.seed}" + (f"-{slug(task)}" if task else "")
         return run_dir / "videos" / f"{name}.mp4" if self.video else None
-
-
-def behind_starts(env: str, protocol: EnvironmentConfig, starts: str) -> EnvironmentConfig:
-    """Return the protocol of Atari games that begin behind the starts of a file.
-
-    Raises:
-        ConfigError: an environment is no Atari game, has no starts in the file, or does not repeat its starts.
-    """
-    from laser.environments.starts import BehindStart, read_starts
-
-    problems = []
-    for id in task_ids(env):
-        if find_suite(id).name != "Atari":
-            problems.append(Problem("starts", f"{id} is no Atari game, and starts are of Atari games"))
-            continue
-        try:
-            read_starts(Path(starts), id)
-        except ValueError as error:
-            wrong, _, remedy = str(error).partition("; ")
-            problems.append(Problem("starts", wrong, remedy))
-    if protocol.sticky_actions:
-        wrong = f"sticky actions ({protocol.sticky_actions:g}) lead a start elsewhere each time"
-        problems.append(Problem("starts", wrong, "use --sticky-actions 0"))
-    raise_problems(problems)
-    wrapper = f"{class_path(BehindStart)}({json.dumps(str(Path(starts).absolute()))})"
-    wrappers = ",".join(filter(None, (wrapper, protocol.wrappers)))
-    return replace(protocol, wrappers=wrappers, max_noops=0, fire_at_reset=False)
 
 
 def check_spaces(agent: Agent, env: str, protocol: EnvironmentConfig) -> None:

@@ -24,7 +24,7 @@ from launch.sweeps.search_space import Choice, Dimension, rounded
 from launch.sweeps.value_lists import value_text
 
 STUDY = "laser"
-"""Name of the study in the file; beside lists of values there is one for each point, whose name has the values, too."""
+"""Name of the study in the file; beside lists of values each point has one, whose name goes on with its values."""
 
 _SETTING = "setting"
 
@@ -58,7 +58,6 @@ class OptunaSearch:
         self._seed = seed
         with self._writing():
             self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-            _open_study(self._storage, STUDY)  # of a sweep without lists, also before the first setting
             self._trials = self._take_up_trials()
 
     def __enter__(self) -> OptunaSearch:
@@ -120,7 +119,7 @@ class OptunaSearch:
 
     def _num_trials(self) -> int:
         """Return the number of trials of all studies, rejected ones included."""
-        return sum(self._storage.get_n_trials(study._study_id) for study in self._storage.get_all_studies())
+        return sum(study.n_trials for study in optuna.get_all_study_summaries(self._storage, include_best_trial=False))
 
     def _trial(self, setting: int) -> FrozenTrial:
         return self._storage.get_trial(self._id(setting))

@@ -149,11 +149,8 @@ class SweepConfig:
         if not (self.options.tunes and drawn):
             return drawn or [{}]
         fits = [not self._member(0, 0, {**point, **draw})[1] for draw in drawn]
-        return (
-            [draw if fit else drawn[fits.index(True)] for draw, fit in zip(drawn, fits, strict=True)]
-            if any(fits)
-            else drawn
-        )
+        spare = drawn[fits.index(True)] if any(fits) else None
+        return [draw if fit or spare is None else spare for draw, fit in zip(drawn, fits, strict=True)]
 
     def member(self, number: int, setting: int, overrides: Mapping[str, Any]) -> SweepMember:
         """Return the member that has these overrides of the base config.

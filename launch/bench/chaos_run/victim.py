@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -94,10 +94,15 @@ class Victim:
 
     def wait_for_updates(self) -> None:
         """Wait until the learner goes on after what has happened so far, and there is a checkpoint; or for the end."""
-        until, before = time.monotonic() + _START_S, len(self.looks)
-        while not self.has_ended and not (self._went_on(before) and self._has_checkpoint):
+        before = len(self.looks)
+        self._wait_until(lambda: self._went_on(before) and self._has_checkpoint, _START_S, "made no updates")
+
+    def _wait_until(self, is_so: Callable[[], bool], seconds: float, wrong: str) -> None:
+        """Look at the run until something is so, or the run has ended."""
+        until = time.monotonic() + seconds
+        while not self.has_ended and not is_so():
             if time.monotonic() > until:
-                raise self.failed(f"the run made no updates for {_START_S:g} s")
+                raise self.failed(f"the run {wrong} for {seconds:g} s")
             time.sleep(_LOOK_S)
             self.look()
 
@@ -143,12 +148,7 @@ class Victim:
         Raises:
             ConfigError: none is written.
         """
-        until = time.monotonic() + _PART_S
-        while not self.has_ended and self.newest_checkpoint() == known:
-            if time.monotonic() > until:
-                raise self.failed(f"the run wrote no checkpoint for {_PART_S:g} s")
-            time.sleep(_LOOK_S)
-            self.look()
+        self._wait_until(lambda: self.newest_checkpoint() != known, _PART_S, "wrote no checkpoint")
 
     def find(self, part: str) -> list[psutil.Process]:
         """Return the processes of a part, once there is one; [] if the run ends meanwhile.

@@ -7,8 +7,8 @@ import pytest
 from laser.config import ConfigError
 from laser.environments import EnvironmentConfig
 from launch.__main__ import main
-from launch.evaluation.evaluate import behind_starts
 from launch.evaluation.evaluation_result import TaskResult
+from launch.evaluation.starts import behind_starts
 from launch.presets import load_preset
 from launch.train import train
 
