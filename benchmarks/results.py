@@ -34,8 +34,9 @@ PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 LASER = "LASER"
 _TIMEOUT_S = 4 * 3600.0
+_MINATAR = "minatar_"
 _WITHOUT_ROW = (
-    "MinAtar over 1,000,000 and 5,000,000 env steps",
+    "MinAtar over 5,000,000 env steps",
     "Breakout from pixels with sticky actions, 2,000,000 env steps",
     "SAC and TD3 on HalfCheetah-v5 and Hopper-v5, 300,000 env steps (`sac_td3.py returns`): like SB3's after 50,000",
     "LASER's own agent on HalfCheetah-v5, 300,000 env steps (`mujoco_learning.py`): 779 of the 3,000 to reach",
@@ -62,9 +63,8 @@ def main() -> None:
     if options.page or not options.rows:
         for name in measured(ROWS):
             draw(name, read(name))
-        games = [name for name in measured(ROWS) if name.startswith("minatar_")]
-        if games:
-            (PICTURES / "minatar.png").write_bytes(draw_together(games, "MinAtar: mean return, every seed"))
+        for picture, games in games_together().items():
+            (PICTURES / picture).write_bytes(draw_together(games, "MinAtar: mean return, every seed"))
         for name in staleness.measured_tasks():
             (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
         for name in shared_sweeps.measured_games():
@@ -128,7 +128,7 @@ def value_of(row: Row, solved_at: int | None, final: float | None) -> float | No
 def page() -> str:
     """Return the text of docs/results.md."""
     names = measured(ROWS)
-    games = [name for name in names if name.startswith("minatar_")]
+    games = [name for name in names if name.startswith(_MINATAR)]
     lines = [
         "# Results beside other systems",
         "",
@@ -142,10 +142,12 @@ def page() -> str:
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
     lines += ["", "Every curve is in the picture of its question; those of MinAtar together:", ""]
-    lines += ["![MinAtar, five games](pictures/results/minatar.png)", ""] if games else []
+    for picture, of_length in games_together().items():
+        lines += [f"![MinAtar](pictures/results/{picture})", "", overtakes(of_length), ""]
     lines += [f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
-    lines += [how(name, ROWS[name], read(name)) for name in names]
+    lines += [how([name]) for name in names if name not in games]
+    lines += [how(of_length) for of_length in games_together().values()]
     if ablations.measured_games():
         lines += ablations.section(ablations.measured_games())
     for name in shared_sweeps.measured_games():
@@ -162,15 +164,47 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def how(name: str, row: Row, results: Results) -> str:
-    """Return how a row was measured, as an item of a list."""
-    sources = [f"{side}: {peer.source}" for side, peer in row.peers.items() if side in results["sides"]]
-    commits = sorted({run["commit"] for run in results["sides"].get(LASER, {}).values()})
-    train = f"`laser train {row.preset} --env {row.env}` at {', '.join(commits)}"
-    peers = "no peer is measured yet" if row.peers else "no peer"
+def games_together() -> dict[str, list[str]]:
+    """Return the measured rows of MinAtar: by the picture of those that have as many env steps."""
+    found: dict[str, list[str]] = {}
+    for name in measured(ROWS):
+        if name.startswith(_MINATAR):
+            found.setdefault(f"minatar_{ROWS[name].steps // 1000}k.png", []).append(name)
+    return found
+
+
+def overtakes(names: Sequence[str]) -> str:
+    """Say after which share of the env steps LASER's median curve is where the best peer's median ends."""
+    found = []
+    for name in names:
+        sides = dict(read(name)["sides"])
+        ours = [dict(map(tuple, run["curve"])) for run in sides.pop(LASER, {}).values()]
+        ends = [statistics.median(values_of(ROWS[name], side, runs)) for side, runs in sides.items() if runs]
+        if ours and ends:
+            # A bucket in which an episode of no seed ended has no point; those of some seeds count.
+            medians = {at: statistics.median(curve[at] for curve in ours if at in curve) for at in set().union(*ours)}
+            reached = [at for at, value in sorted(medians.items()) if value >= max(ends)]
+            share = f"{reached[0] / ROWS[name].steps:.2f}" if reached else "not within them"
+            found.append(f"{_game(name)} {share}")
+    steps = f"{ROWS[names[0]].steps:,}"
+    return f"LASER is where the best peer ends after this share of the {steps} env steps: {', '.join(found)}."
+
+
+def how(names: Sequence[str]) -> str:
+    """Return how rows that differ in the environment alone were measured, as an item of a list."""
+    rows = [ROWS[name] for name in names]
+    found = [read(name) for name in names]
+    used = {side for results in found for side in results["sides"]}
+    sources = dict.fromkeys(
+        f"{side}: {peer.source}" for row in rows for side, peer in row.peers.items() if side in used
+    )
+    commits = sorted({run["commit"] for results in found for run in results["sides"].get(LASER, {}).values()})
+    train = f"`laser train {rows[0].preset} --env {rows[0].env if len(rows) == 1 else 'ENV'}` at {', '.join(commits)}"
+    peers = "no peer is measured yet" if rows[0].peers else "no peer"
     if sources:
         peers = f"settings of {'; '.join(sources)}"
-    return f"* `results.py {name}`: {train}; {peers}. {results['machine']}."
+    machines = dict.fromkeys(results["machine"] for results in found)
+    return f"* `results.py {' '.join(names)}`: {train}; {peers}. {'; '.join(machines)}."
 
 
 def not_measured() -> list[str]:
@@ -183,12 +217,14 @@ def not_measured() -> list[str]:
         (offline.TASKS, offline.measured_tasks(), "offline.py", "from a log alone, "),
         (ners_controls.QUESTIONS, ners_controls.measured_questions(), "ners_controls.py", "what NERS learns, "),
     )
+    missing = [
+        (script, what, questions, [n for n in questions if n not in known]) for questions, known, script, what in parts
+    ]
     return [
         *(
-            f"`{script} {name}`: {what}{questions[name].title}"
-            for questions, known, script, what in parts
-            for name in questions
-            if name not in known
+            f"`{script} {' '.join(names)}`: {what}{'; '.join(questions[name].title for name in names)}"
+            for script, what, questions, names in missing
+            if names
         ),
         *_WITHOUT_ROW,
     ]
@@ -242,8 +278,12 @@ def draw(name: str, results: Results) -> None:
 
 def draw_together(names: Sequence[str], title: str) -> bytes:
     """Return a picture with a panel for each of some rows: the curve of every seed, one colour per side."""
-    panels = [Panel("env steps", ROWS[name].env.rpartition("/")[2], _lines(read(name))) for name in names]
+    panels = [Panel("env steps", _game(name), _lines(read(name))) for name in names]
     return pictures.draw(panels, title, num_columns=3)
+
+
+def _game(name: str) -> str:
+    return ROWS[name].env.rpartition("/")[2].removesuffix("-v1")
 
 
 def _lines(results: Results) -> list[Line]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import peer_venv
 
-MINATAR_STEPS = 200_000
+MINATAR = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+_MINATAR_LENGTHS = {"": 200_000, "_1m": 1_000_000}
 _PPO_MINATAR = {  # the best of five on seed 100; the others: 1e-3, entropy 0.01, RL Zoo for Atari with 2.5e-4 and 1e-3
     "n_envs": 8,
     "n_steps": 256,
@@ -28,9 +29,9 @@ _DQN_MINATAR = {  # Young and Tian 2019, as far as its settings exist here
     "batch_size": 32,
     "train_freq": 1,
     "target_update_interval": 1_000,
-    "exploration_fraction": 0.5,
     "exploration_final_eps": 0.1,
 }
+_DQN_MINATAR_EXPLORES = 100_000  # env steps until the final exploration
 _PPO_MINIGRID = {  # RL Zoo, but with the observations of LASER's `GridPlanes` and the same net
     "n_envs": 8,
     "n_steps": 128,
@@ -124,15 +125,16 @@ class Row:
         return "return" if self.target is None else "env steps"
 
 
-def _minatar(game: str) -> Row:
+def _minatar(game: str, steps: int) -> Row:
+    dqn = {**_DQN_MINATAR, "exploration_fraction": _DQN_MINATAR_EXPLORES / steps}
     return Row(
-        f"MinAtar {game}, {MINATAR_STEPS:,} env steps: final return",
+        f"MinAtar {game}, {steps:,} env steps: final return",
         f"MinAtar/{game}-v1",
         "minatar",
-        MINATAR_STEPS,
+        steps,
         {
-            "SB3 PPO": Peer("ppo", MINATAR_STEPS, _PPO_MINATAR, "its defaults, the best of five settings on seed 100"),
-            "SB3 DQN": Peer("dqn", MINATAR_STEPS, _DQN_MINATAR, "Young and Tian 2019"),
+            "SB3 PPO": Peer("ppo", steps, _PPO_MINATAR, "its defaults, the best of five settings on seed 100"),
+            "SB3 DQN": Peer("dqn", steps, dqn, "Young and Tian 2019"),
         },
         to_reach=1.3,
     )
@@ -179,7 +181,8 @@ ROWS: dict[str, Row] = {
         goal=15.0,
     ),
     **{
-        f"minatar_{game.lower()}": _minatar(game)
-        for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+        f"minatar_{game.lower()}{suffix}": _minatar(game, steps)
+        for suffix, steps in _MINATAR_LENGTHS.items()
+        for game in MINATAR
     },
 }
