@@ -2,7 +2,8 @@
 
 python ray_tuner.py
 
-Tune's results lie in `ray_results/`; on a cluster (`RAY_ADDRESS=auto`) the trials spread over its nodes.
+Tune's results lie in `ray_results/`, and LASER's runs in `ray_runs/`. On a cluster (`RAY_ADDRESS=auto`) the trials
+spread over its nodes, which need this directory on a disk that they share.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ class Reporting(laser.Callback):
             tune.report({"mean_return": sum(self._returns) / len(self._returns), "env_steps": env_steps})
 
 
-def trial(settings: dict[str, Any]) -> None:
-    """Train on CartPole with the settings of a trial, in the trial's own directory."""
-    run_dir = Path(tune.get_context().get_trial_dir()) / "run"
+def trial(settings: dict[str, Any], runs: Path) -> None:
+    """Train on CartPole with the settings of a trial; its run is in `runs`, under the trial's id."""
+    # Not in the trial's own directory: Tune copies that one file by file while the run writes to its database.
+    run_dir = runs / tune.get_context().get_trial_id()
     config = laser.load_preset("cartpole", {"steps": STEPS, "quiet": True, "run_dir": run_dir, **settings})
     result = laser.train(config, callbacks=[Reporting()])
     tune.report({"mean_return": result.mean_return, "env_steps": result.env_steps})
@@ -64,7 +66,7 @@ def main(num_trials: int = 20, search: Searcher | None = None, **settings: Any) 
         "seed": tune.randint(0, 2**31),
     }
     return tune.Tuner(
-        tune.with_resources(trial, {"cpu": 1}),
+        tune.with_resources(tune.with_parameters(trial, runs=Path("ray_runs").resolve()), {"cpu": 1}),
         param_space=space | settings,
         tune_config=tune.TuneConfig(
             metric="mean_return",

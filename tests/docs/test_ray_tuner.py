@@ -20,7 +20,7 @@ from ray.tune.search.optuna import OptunaSearch
 rates = tune.grid_search([3e-3, 3e-3, 1e-7, 1e-7])
 found = ray_tuner.main(1, **{"steps": 4000, "algorithm.learning-rate": rates})
 trials = [
-    {"rate": one.config["algorithm.learning-rate"], "steps": one.metrics["env_steps"], "path": one.path,
+    {"rate": one.config["algorithm.learning-rate"], "steps": one.metrics["env_steps"], "id": one.metrics["trial_id"],
      "error": str(one.error)}
     for one in found
 ]
@@ -49,8 +49,7 @@ def test_trials_that_fall_behind_end_early_and_each_leaves_a_run(tmp_path):
     assert max(reached[3e-3]) >= 4000
     assert min(reached[1e-7]) < 4000
     (whole,) = [trial for trial in trials if trial["steps"] >= 4000][:1]
-    (checkpoints,) = Path(whole["path"]).rglob("checkpoints")
-    state = load_newest_checkpoint(checkpoints)[0].state
+    state = load_newest_checkpoint(tmp_path / "ray_runs" / whole["id"] / "checkpoints")[0].state
     assert state["recorder"]["totals"]["env_steps"] >= 4000
     assert all(600 <= trial["reached"] < 4000 for trial in searched)
     rates = {trial["algorithm.learning-rate"] for trial in searched}
