@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from launch.errors import OutputError
-from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn
+from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn, write_ahead_log
 from launch.records.tick import Tick
 
 SCHEMA_VERSION = 1
@@ -54,13 +54,16 @@ class MetricsDb:
         self._lock = threading.Lock()
         self._summary = RunSummary(path)
         try:
+            if write_ahead_log(path) is None:
+                for kind in ("-wal", "-shm"):
+                    path.with_name(path.name + kind).unlink(missing_ok=True)  # left over from an earlier copy
             self._connection = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
             try:
                 self._open()
             except BaseException:
                 self._connection.close()
                 raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise self._error(error) from error
 
     def _open(self) -> None:
@@ -212,7 +215,7 @@ def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connec
         sqlite3.Error: the file is missing, damaged or locked.
     """
     # SQLite writes files beside a database that it does not open as immutable. With a -wal file a writer has it open.
-    mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+    mode = "mode=ro&immutable=1" if write_ahead_log(path) is None else "mode=ro"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=timeout_s)) as connection:
         connection.execute("PRAGMA query_only=1")
         yield connection

@@ -179,6 +179,16 @@ def summary_path(metrics_path: Path) -> Path:
     return metrics_path.with_suffix(".summary.json")
 
 
+def write_ahead_log(metrics_path: Path) -> Path | None:
+    """Return the log that SQLite keeps beside a `metrics.db` while a writer has it open; None if there is none.
+
+    The log of an earlier copy counts as none. A directory that is copied again while its run trains keeps it, although
+    the writer removed its own when it closed; and SQLite would take it for newer than the `metrics.db`.
+    """
+    beside = metrics_path.with_name(metrics_path.name + "-wal")
+    return None if not beside.exists() or _is_left_over(beside, metrics_path) else beside
+
+
 def read_content(metrics_path: Path) -> tuple[dict[str, Any], float, bool]:
     """Return a run's summary as it stands in the file, the unix time of writing, and whether `metrics.db` is older.
 
@@ -204,5 +214,17 @@ def _sizes(metrics_path: Path) -> list[int]:
 
 
 def _files(metrics_path: Path) -> list[Path]:
-    beside = metrics_path.with_name(metrics_path.name + "-wal")
-    return [metrics_path, beside] if beside.exists() else [metrics_path]
+    beside = write_ahead_log(metrics_path)
+    return [metrics_path] if beside is None else [metrics_path, beside]
+
+
+def _is_left_over(beside: Path, metrics_path: Path) -> bool:
+    """Return whether the last writer closed this `metrics.db` without a log, and the log beside it is no newer."""
+    try:
+        database = metrics_path.stat()
+        if beside.stat().st_mtime_ns > database.st_mtime_ns:
+            return False
+        content = orjson.loads(summary_path(metrics_path).read_bytes())
+        return isinstance(content, dict) and content.get("sizes") == [database.st_size]
+    except (OSError, ValueError):  # without a summary nothing says that it is left over
+        return False

@@ -1,11 +1,16 @@
 import math
+import os
+import shutil
 import sqlite3
 
 import numpy as np
 import pytest
 
 from launch.errors import OutputError
+from launch.records import run_summary
 from launch.records.metrics_db import MetricsDb, open_to_read, read_names, read_series
+from launch.records.run_summary import read_content
+from launch.records.series import read_latest
 from launch.records.tick import Tick
 
 
@@ -118,3 +123,54 @@ def test_a_full_disk_is_an_error_and_a_failed_write_leaves_nothing(tmp_path):
             metrics.write(tick(2), {f"name{index}" * 20: 1.0 for index in range(500)})
     assert caught.value.exit_code == 74
     assert read_series(path, "a") == [(1, 1.0)]
+
+
+def copy_again(source, target):
+    """Copy a run's files as rsync does: with their times, and without removing what the source no longer has."""
+    target.mkdir(exist_ok=True)
+    for path in source.iterdir():
+        if not path.name.endswith("-shm"):
+            shutil.copy2(path, target / path.name)
+
+
+def write_and_copy(tmp_path, closes):
+    """Write a run that is copied while it is written, and again later; return the copy."""
+    run, copy = tmp_path / "run", tmp_path / "copy"
+    run.mkdir()
+    with MetricsDb(run / "metrics.db") as metrics:
+        metrics.write_all((tick(step), {"a": float(step)}, {}) for step in range(10))
+        copy_again(run, copy)
+        metrics.write_all((tick(step), {"a": float(step), "b": 1.0}, {}) for step in range(10, 1000))
+        if not closes:
+            copy_again(run, copy)
+    if closes:
+        copy_again(run, copy)
+    return copy / "metrics.db"
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_directory_that_is_copied_again_and_again_has_the_newest_numbers(tmp_path, closes):
+    path = write_and_copy(tmp_path, closes)
+    assert path.with_name("metrics.db-wal").exists()  # of the first copy, if the run has ended
+    assert read_series(path, "a")[-1] == (999.0, 999.0)
+    assert read_latest(path).values == {"a": 999.0, "b": 1.0}
+    assert read_content(path)[2] == closes  # the summary of a run that has ended is as new as its numbers
+
+
+def test_a_run_resumes_from_a_copy_beside_the_log_of_an_earlier_one(tmp_path):
+    path = write_and_copy(tmp_path, closes=True)
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(1000), {"a": -1.0})
+        assert path.with_name("metrics.db-wal").exists()
+        assert read_series(path, "a")[-2:] == [(999.0, 999.0), (1000.0, -1.0)]  # the log of this writer is read
+    assert read_series(path, "a")[-2:] == [(999.0, 999.0), (1000.0, -1.0)]
+
+
+@pytest.mark.parametrize("copied", ["with its times", "the log first, with the times of copying"])
+def test_the_log_of_a_run_that_was_killed_is_kept(tmp_path, monkeypatch, copied):
+    monkeypatch.setattr(run_summary, "INTERVAL_S", 0.0)  # there is a summary, of a run that is open
+    path = write_and_copy(tmp_path, closes=False)
+    if copied != "with its times":
+        os.utime(path)
+    MetricsDb(path).close()
+    assert read_series(path, "a")[-1] == (999.0, 999.0)
