@@ -142,9 +142,12 @@ def page() -> str:
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
     lines += ["", "Every curve is in the picture of its question; those of MinAtar together:", ""]
-    for picture, of_length in games_together().items():
-        lines += [f"![MinAtar](pictures/results/{picture})", "", overtakes(of_length), ""]
-    lines += [f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games]
+    if games:
+        lines += [" ".join(f"![MinAtar](pictures/results/{picture})" for picture in games_together()), ""]
+        shares = "; ".join(overtakes(of_length) for of_length in games_together().values())
+        lines += [f"LASER is where the best peer ends after this share of the env steps: {shares}.", ""]
+    others = (f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games)
+    lines += [" ".join(others)]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
     lines += [how([name]) for name in names if name not in games]
     lines += [how(of_length) for of_length in games_together().values()]
@@ -174,7 +177,7 @@ def games_together() -> dict[str, list[str]]:
 
 
 def overtakes(names: Sequence[str]) -> str:
-    """Say after which share of the env steps LASER's median curve is where the best peer's median ends."""
+    """Say after which share of their env steps, which are equal, LASER's median is where the best peer's ends."""
     found = []
     for name in names:
         sides = dict(read(name)["sides"])
@@ -186,8 +189,7 @@ def overtakes(names: Sequence[str]) -> str:
             reached = [at for at, value in sorted(medians.items()) if value >= max(ends)]
             share = f"{reached[0] / ROWS[name].steps:.2f}" if reached else "not within them"
             found.append(f"{_game(name)} {share}")
-    steps = f"{ROWS[names[0]].steps:,}"
-    return f"LASER is where the best peer ends after this share of the {steps} env steps: {', '.join(found)}."
+    return f"of {ROWS[names[0]].steps:,}: {', '.join(found)}"
 
 
 def how(names: Sequence[str]) -> str:
@@ -237,6 +239,7 @@ def table_row(name: str, row: Row, results: Results) -> str:
     peers = {side: values for side, values in sides.items() if side != LASER}
     best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
     ratio = statistics.median(ours) / best if ours and best else None
+    num_seeds = min(map(len, sides.values()), default=0)
     sign, reached = ("at most" if row.target is not None else "at least"), None
     if row.goal is not None:
         aim, reached = f"{row.goal:g}, every seed", min(ours) >= row.goal if ours else None
@@ -250,7 +253,11 @@ def table_row(name: str, row: Row, results: Results) -> str:
         "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
         f"{ratio:.2f}" if ratio is not None else "",
         f"{sign} {aim}",
-        "" if reached is None else verdict(reached),
+        ""
+        if reached is None
+        else verdict(reached)
+        if num_seeds == len(row.seeds)
+        else f"{num_seeds} of {len(row.seeds)} seeds",
     ]
     return f"| {' | '.join(cells)} |"
 
