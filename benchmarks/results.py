@@ -286,7 +286,7 @@ def draw(name: str, results: Results) -> None:
 def draw_together(names: Sequence[str], title: str) -> bytes:
     """Return a picture with a panel for each of some rows: the curve of every seed, one colour per side."""
     panels = [Panel("env steps", _game(name), _lines(read(name))) for name in names]
-    return pictures.draw(panels, title, num_columns=3)
+    return pictures.draw(panels, title, num_columns=min(3, len(panels)))
 
 
 def _game(name: str) -> str:

@@ -40,7 +40,7 @@ from launch.recording.process_usage import ProcessUsage
 from launch.recording.tracker import Tracker
 from launch.runtimes.hangs import hung_in_close
 from launch.runtimes.host import CLOSE_DEADLINE_S, Host
-from launch.runtimes.ray_calls import RETRY_S, call_remote
+from launch.runtimes.ray_calls import RETRY_S, call_remote, remote_actor
 from launch.runtimes.ray_cluster import Cluster
 from launch.runtimes.ray_loopback import OwnRay
 from launch.runtimes.ray_metrics import RayMetrics
@@ -297,8 +297,8 @@ class RayWorker(Generic[C]):
 
     def _start(self, options: dict[str, Any]) -> None:
         # Calls, start, stop, the status and the closing each need a thread besides the component's own.
-        settings = {"max_restarts": 0, "max_task_retries": 0, "max_concurrency": 8, **options}
-        make = cast(Any, ray.remote)(**settings)(_HOSTS.get(self.name.partition("/")[0], _WorkerHost))
+        host = _HOSTS.get(self.name.partition("/")[0], _WorkerHost)
+        make = remote_actor(host, max_concurrency=8, **options)
         self._handle = make.remote(functools.partial(self._factory, self.incarnation), self.name)
         self._status = Status()
         self._ask()
