@@ -34,7 +34,6 @@ PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 LASER = "LASER"
 _TIMEOUT_S = 4 * 3600.0
-_MINATAR = "minatar_"
 _WITHOUT_ROW = (
     "MinAtar over 5,000,000 env steps",
     "Breakout from pixels with sticky actions, 2,000,000 env steps",
@@ -128,7 +127,8 @@ def value_of(row: Row, solved_at: int | None, final: float | None) -> float | No
 def page() -> str:
     """Return the text of docs/results.md."""
     names = measured(ROWS)
-    games = [name for name in names if name.startswith(_MINATAR)]
+    together = games_together()
+    alone = [name for name in names if not any(name in of_length for of_length in together.values())]
     lines = [
         "# Results beside other systems",
         "",
@@ -142,15 +142,13 @@ def page() -> str:
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
     lines += ["", "Every curve is in the picture of its question; those of MinAtar together:", ""]
-    if games:
-        lines += [" ".join(f"![MinAtar](pictures/results/{picture})" for picture in games_together()), ""]
-        shares = "; ".join(overtakes(of_length) for of_length in games_together().values())
+    if together:
+        lines += [" ".join(f"![MinAtar](pictures/results/{picture})" for picture in together), ""]
+        shares = "; ".join(overtakes(of_length) for of_length in together.values())
         lines += [f"LASER is where the best peer ends after this share of the env steps: {shares}.", ""]
-    others = (f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in names if name not in games)
-    lines += [" ".join(others)]
+    lines += [" ".join(f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in alone)]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
-    lines += [how([name]) for name in names if name not in games]
-    lines += [how(of_length) for of_length in games_together().values()]
+    lines += [how(of_row) for of_row in [*([name] for name in alone), *together.values()]]
     if ablations.measured_games():
         lines += ablations.section(ablations.measured_games())
     for name in shared_sweeps.measured_games():
@@ -171,7 +169,7 @@ def games_together() -> dict[str, list[str]]:
     """Return the measured rows of MinAtar: by the picture of those that have as many env steps."""
     found: dict[str, list[str]] = {}
     for name in measured(ROWS):
-        if name.startswith(_MINATAR):
+        if name.startswith("minatar_"):
             found.setdefault(f"minatar_{ROWS[name].steps // 1000}k.png", []).append(name)
     return found
 
@@ -181,7 +179,7 @@ def overtakes(names: Sequence[str]) -> str:
     found = []
     for name in names:
         sides = dict(read(name)["sides"])
-        ours = [dict(map(tuple, run["curve"])) for run in sides.pop(LASER, {}).values()]
+        ours = [dict(run["curve"]) for run in sides.pop(LASER, {}).values()]
         ends = [statistics.median(values_of(ROWS[name], side, runs)) for side, runs in sides.items() if runs]
         if ours and ends:
             # A bucket in which an episode of no seed ended has no point; those of some seeds count.
@@ -239,7 +237,6 @@ def table_row(name: str, row: Row, results: Results) -> str:
     peers = {side: values for side, values in sides.items() if side != LASER}
     best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
     ratio = statistics.median(ours) / best if ours and best else None
-    num_seeds = min(map(len, sides.values()), default=0)
     sign, reached = ("at most" if row.target is not None else "at least"), None
     if row.goal is not None:
         aim, reached = f"{row.goal:g}, every seed", min(ours) >= row.goal if ours else None
@@ -253,13 +250,14 @@ def table_row(name: str, row: Row, results: Results) -> str:
         "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
         f"{ratio:.2f}" if ratio is not None else "",
         f"{sign} {aim}",
-        ""
-        if reached is None
-        else verdict(reached)
-        if num_seeds == len(row.seeds)
-        else f"{num_seeds} of {len(row.seeds)} seeds",
+        "" if reached is None else verdict_of(row, reached, min(map(len, sides.values()))),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def verdict_of(row: Row, is_reached: bool, num_seeds: int) -> str:
+    """Return the page's words for a row's aim: a verdict once every side has all seeds."""
+    return verdict(is_reached) if num_seeds == len(row.seeds) else f"{num_seeds} of {len(row.seeds)} seeds"
 
 
 def values_of(row: Row, side: str, runs: Mapping[str, dict[str, Any]]) -> list[float]:

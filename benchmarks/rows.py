@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import peer_venv
 
-MINATAR = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 _MINATAR_LENGTHS = {"": 200_000, "_1m": 1_000_000}
 _PPO_MINATAR = {  # the best of five on seed 100; the others: 1e-3, entropy 0.01, RL Zoo for Atari with 2.5e-4 and 1e-3
     "n_envs": 8,
@@ -183,6 +182,6 @@ ROWS: dict[str, Row] = {
     **{
         f"minatar_{game.lower()}{suffix}": _minatar(game, steps)
         for suffix, steps in _MINATAR_LENGTHS.items()
-        for game in MINATAR
+        for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
     },
 }

@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from launch.records.inside import is_own_file
 from launch.records.tick import Tick
 
 NUM_RETURNS = 20
@@ -155,7 +156,7 @@ class RunSummary:
         curves = {name: [curve.width, list(zip(*curve.rows(), strict=True))] for name, curve in content.curves.items()}
         written = {
             "schema_version": SCHEMA_VERSION,
-            "sizes": _sizes(self._metrics_path),
+            "sizes": [path.stat().st_size for path in _files(self._metrics_path)],
             "tick": asdict(content.tick),
             "values": {name: value for name, value in content.values.items() if math.isfinite(value)},
             "notes": content.notes,
@@ -195,36 +196,42 @@ def read_content(metrics_path: Path) -> tuple[dict[str, Any], float, bool]:
     Returns:
         {} if there is no summary, or it cannot be read.
     """
+    content, written_ns = _load(metrics_path)
     try:
-        with summary_path(metrics_path).open("rb") as file:
+        files = [path.stat() for path in _files(metrics_path)]
+    except OSError:
+        return {}, 0.0, False
+    is_newest = all(file.st_mtime_ns <= written_ns for file in files)
+    return content, written_ns / 1e9, is_newest and content.get("sizes") == [file.st_size for file in files]
+
+
+def _load(metrics_path: Path) -> tuple[dict[str, Any], int]:
+    """Return the content of a run's summary, and when it was written, in unix ns; ({}, 0) if it cannot be read."""
+    path = summary_path(metrics_path)
+    if not is_own_file(path, metrics_path.parent):
+        return {}, 0
+    try:
+        with path.open("rb") as file:
             written_ns = os.fstat(file.fileno()).st_mtime_ns
             content = orjson.loads(file.read(_MOST_BYTES))
-        newest_ns = max(path.stat().st_mtime_ns for path in _files(metrics_path))
-        if not isinstance(content, dict) or content.get("schema_version") != SCHEMA_VERSION:
-            return {}, 0.0, False
-        is_current = newest_ns <= written_ns and content.get("sizes") == _sizes(metrics_path)
-        return content, written_ns / 1e9, is_current
-    except (OSError, ValueError):  # missing, half copied, not JSON; JSON has no infinite numbers
-        return {}, 0.0, False
-
-
-def _sizes(metrics_path: Path) -> list[int]:
-    """Return the sizes of a `metrics.db` and of the file that SQLite keeps beside it while it is open, in bytes."""
-    return [path.stat().st_size for path in _files(metrics_path)]
+    except (OSError, ValueError):  # half copied, not JSON; JSON has no infinite numbers
+        return {}, 0
+    is_known = isinstance(content, dict) and content.get("schema_version") == SCHEMA_VERSION
+    return (content, written_ns) if is_known else ({}, 0)
 
 
 def _files(metrics_path: Path) -> list[Path]:
+    """Return a `metrics.db` and the log that SQLite keeps beside it while it is open."""
     beside = write_ahead_log(metrics_path)
     return [metrics_path] if beside is None else [metrics_path, beside]
 
 
 def _is_left_over(beside: Path, metrics_path: Path) -> bool:
-    """Return whether the last writer closed this `metrics.db` without a log, and the log beside it is no newer."""
+    """Return whether the last writer closed this `metrics.db` without a log, and the log beside it is older."""
     try:
         database = metrics_path.stat()
-        if beside.stat().st_mtime_ns > database.st_mtime_ns:
-            return False
-        content = orjson.loads(summary_path(metrics_path).read_bytes())
-        return isinstance(content, dict) and content.get("sizes") == [database.st_size]
-    except (OSError, ValueError):  # without a summary nothing says that it is left over
+        is_older = beside.stat().st_mtime_ns < database.st_mtime_ns
+    except OSError:
         return False
+    # Without a summary nothing says that it is left over.
+    return is_older and _load(metrics_path)[0].get("sizes") == [database.st_size]

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from launch.records.inside import is_own_file
-from launch.records.run_summary import Best, read_content, summary_path
+from launch.records.run_summary import Best, read_content
 from launch.records.series import Latest, Series, moment_of
 
 _TICK = ("seconds", "wall_time", "env_steps", "frames", "learner_steps")
@@ -39,8 +38,6 @@ class Summarised:
 
 def read_summary(metrics_path: Path) -> Summarised | None:
     """Return the summary beside a `metrics.db`; None if there is none, or it is damaged."""
-    if not is_own_file(summary_path(metrics_path), metrics_path.parent):
-        return None
     content, written_s, is_current = read_content(metrics_path)
     try:
         curves = {str(name): _curve(*points) for name, (_, points) in content["curves"].items()}

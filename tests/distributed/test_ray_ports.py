@@ -241,7 +241,8 @@ def test_calls_leave_no_history_in_rays_head(runtime):
     worker = runtime.worker("ticker", Ticker, Sink())
     wait(port.insert(Stream(spec, np.random.default_rng(0)).next_unroll()), 30.0, "an insert")
     until(lambda: worker.failure() is None and worker.silent_s("environment") < 1.0)
-    ray.get(ray.remote(num_cpus=0)(_anything).remote())  # its history arrives after that of the calls before
+    time.sleep(2.0)  # every process sends its history once a second
+    ray.get(ray.remote(num_cpus=0)(_anything).remote())  # whose history is kept
     assert not [name for name in until(lambda: "task::_anything" in called() and called()) if "Host." in name]
 
 

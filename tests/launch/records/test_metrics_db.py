@@ -174,3 +174,12 @@ def test_the_log_of_a_run_that_was_killed_is_kept(tmp_path, monkeypatch, copied)
         os.utime(path)
     MetricsDb(path).close()
     assert read_series(path, "a")[-1] == (999.0, 999.0)
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_the_summary_holds_up_no_reader(tmp_path):
+    path = write_and_copy(tmp_path, closes=True)
+    summary = run_summary.summary_path(path)
+    summary.unlink()
+    os.mkfifo(summary)
+    assert len(read_series(path, "a")) == 10  # nothing says that the log is left over
