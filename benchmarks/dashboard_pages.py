@@ -200,17 +200,17 @@ def make_sweep(root: Path, run: Path, num_members: int, num_points: int) -> None
                 # Steps go on from those of the run, and the seeds of a setting end at different ones.
                 steps = 100 * (num_points + moment * (1 + number % 4))
                 tick = Tick(float(num_points + moment), time.time(), steps, steps, steps // 10)
-                metrics.write(tick, learned_from(number, num_members, moment + 1.0))
+                metrics.write(tick, {}, drawn=exchange_of(number, num_members, moment + 1.0))
         overrides = {"algorithm.learning-rate": rates[number // 4], "seed": number % 4}
         member = {"index": number, "overrides": overrides}
         write_record(path, {"config": config_of(number % 4, 1000), "member": member})
 
 
-def learned_from(reader: int, num_members: int, factor: float) -> dict[str, float]:
+def exchange_of(reader: int, num_members: int, factor: float) -> dict[int, dict[str, float]]:
     """Return the counts of a member that has learned from the 16 others after it."""
     makers = [(reader + place) % num_members for place in range(_MAKERS)]
     counts = {"steps": 100.0, "accepted": 60.0, "abs_log_rho": 50.0, "kl": 5.0, "lag": 300.0}
-    return {f"totals/learned_from/{maker}/{name}": factor * value for maker in makers for name, value in counts.items()}
+    return {maker: {name: factor * value for name, value in counts.items()} for maker in makers}
 
 
 def config_of(seed: int, num_points: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from laser import load_preset, train
-from laser.ports import KEY_DTYPE, Sample
+from laser.ports import KEY_DTYPE, Report, Sample
 from laser.unroll import HEADER_DTYPE, Unrolls
 from launch.recording.process_usage import ProcessUsage
 from launch.recording.recorder import Recorder
@@ -126,29 +126,35 @@ def long_record(directory: Path, num_ticks: int, num_metrics: int = 70) -> dict[
     return {"moments": num_ticks, "metrics": num_metrics, "cpu_ms_per_moment": 1e3 * per_tick, **size_of(path)}
 
 
-def exchange(directory: Path, num_members: int, moments: int) -> dict[str, Any]:
-    """Count and record whose experience a learner learned from; return the CPU time per update and per moment."""
+def exchange(directory: Path, num_members: int, seconds: int) -> dict[str, Any]:
+    """Count and record whose experience a learner learned from; return the CPU time per update and per second."""
     path, rng, makers = directory / f"exchange-{num_members}.db", np.random.default_rng(0), Makers(0)
     totals: defaultdict[str, float] = defaultdict(float)
-    counting = writing = 0.0
+    counting = writing = now = 0.0
     per_step = {name: torch.rand(1, _ITEMS) for name in ("accepted", "abs_log_rho", "kl")}
     with MetricsDb(path) as metrics:
-        for moment in range(moments):
+        recorder = Recorder(metrics, in_turns=True, clock=lambda: now, interval_s=np.inf)
+        recorder.begin()
+        for second in range(seconds):
             mixes = [_mix(rng, num_members) for _ in range(_UPDATES_A_SECOND)]
             began = time.process_time()
             for mix in mixes:
                 makers.add(mix, per_step)
             for name, value in makers.take().items():
-                totals[f"totals/{name}"] += value
+                totals[name] += value
             counted = time.process_time()
-            metrics.write(Tick(float(moment), float(moment), moment, moment, moment), totals)
+            now = float(second)
+            recorder.report(Report("learner", dict(totals)))
+            recorder.flush()
             counting, writing = counting + counted - began, writing + time.process_time() - counted
+        recorder.close()
     return {
         "members": num_members,
+        "seconds": seconds,
         "updates_per_second": _UPDATES_A_SECOND,
-        "counting_ms_per_update": 1e3 * counting / moments / _UPDATES_A_SECOND,
-        "writing_ms_per_moment": 1e3 * writing / moments,
-        "share": (counting + writing) / moments,  # a moment is a second
+        "counting_ms_per_update": 1e3 * counting / seconds / _UPDATES_A_SECOND,
+        "writing_ms_per_second": 1e3 * writing / seconds,
+        "share": (counting + writing) / seconds,
         **size_of(path),
     }
 
@@ -166,7 +172,9 @@ def size_of(path: Path) -> dict[str, Any]:
     """Return total bytes and rows of a `metrics.db`."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        (rows,) = connection.execute("SELECT (SELECT count(*) FROM points) + (SELECT count(*) FROM notes)").fetchone()
+        (rows,) = connection.execute(
+            "SELECT (SELECT count(*) FROM points) + (SELECT count(*) FROM notes) + (SELECT count(*) FROM exchange)"
+        ).fetchone()
     num_bytes = path.stat().st_size
     return {"bytes": num_bytes, "rows": rows, "mb_per_10000_rows": num_bytes / rows * 1e4 / 1e6}
 
@@ -199,7 +207,8 @@ def main() -> None:
         f"metrics.db: {largest:.3f} MB per 10,000 rows, to be below {LIMIT_MB:g} MB: {_verdict(largest < LIMIT_MB)}",
         *(
             f"who learns from whom, {item['members']} members: {100 * item['share']:.2f} % of a learner's time "
-            f"({item['counting_ms_per_update']:.3f} ms an update, {item['writing_ms_per_moment']:.2f} ms a second)"
+            f"({item['counting_ms_per_update']:.3f} ms an update, {item['writing_ms_per_second']:.2f} ms a second; "
+            f"{item['bytes'] / item['seconds'] / 1e3:.1f} kB a second)"
             for item in exchanges
         ),
         f"a moment of {record['metrics']} metrics takes {record['cpu_ms_per_moment']:.2f} ms to write, once a second",

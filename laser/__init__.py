@@ -29,6 +29,7 @@ _API = {
     "evaluate": "launch.evaluation.evaluate",
     "metric_names": "launch.records.metrics",
     "read_metric": "launch.records.metrics",
+    "read_exchange": "launch.records.metrics",
     "sweep": "launch.sweeps.sweep",
     "TrainConfig": "launch.settings.train_config",
     "SweepConfig": "launch.sweeps.sweep_config",

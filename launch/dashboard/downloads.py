@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flask import Flask, Response, abort, request, send_file
 
 from launch.dashboard.library import Library
+from launch.records.exchange_reader import read_exchange_rows
 from launch.records.listing import VIDEO_TYPES, Entry, find_videos
 from launch.records.series import UnreadableError, read_rows
 
@@ -60,7 +62,9 @@ def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None, missing: S
     writer.writerow(_HEAD)
     for entry in entries:
         try:
-            for place, (name, *numbers) in enumerate(read_rows(entry.metrics_path, names)):
+            exchange = _exchange_rows(entry) if names is None else ()
+            points = itertools.chain(read_rows(entry.metrics_path, names), exchange)
+            for place, (name, *numbers) in enumerate(points):
                 writer.writerow([harmless(entry.name), harmless(name), *numbers])
                 if place % _ROWS_PER_PIECE == 0:
                     yield _taken(text)
@@ -74,6 +78,13 @@ def csv_pieces(entries: Sequence[Entry], names: Sequence[str] | None, missing: S
 def harmless(text: str) -> str:
     """Return text that a spreadsheet does not read as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _exchange_rows(entry: Entry) -> Iterator[tuple[Any, ...]]:
+    """Yield what a run drew of each maker between two moments, a row for each count as `read_rows` yields points."""
+    for moment, maker, counts in read_exchange_rows(entry.metrics_path):
+        for name, value in counts.items():
+            yield f"learned_from/{maker}/{name}", *moment, value
 
 
 def _taken(text: io.StringIO) -> str:

@@ -9,9 +9,10 @@ import numpy as np
 from launch.dashboard.figures import Curve, Figure, Theme, heat_figure, line_figure, message_figure
 from launch.dashboard.library import Library
 from launch.dashboard.panels import AXIS_TITLES
-from launch.records.curves import carried
+from launch.records.exchange import COUNTS
+from launch.records.exchange_reader import Course
 from launch.records.listing import Entry, member_number
-from launch.records.series import Axis, Series
+from launch.records.series import Axis
 
 EXCHANGES = {
     "share": "share of the steps drawn",
@@ -32,7 +33,6 @@ ABOUT_COURSE = (
 _UNRECORDED = "the algorithms of these members do not record it"
 _NOTHING = "no member has drawn another member's experience yet"
 _SHARES = ("share", "accepted")
-_COUNTS = ("steps", "accepted", "abs_log_rho", "kl", "lag")
 _NUM_POINTS = 200
 _MOST_CURVES = 9
 
@@ -69,16 +69,13 @@ def course_figure(
         theme: of colours.
     """
     makers = {group: [member_number(member) for member in members] for group, members in groups.items()}
-    counts = dict.fromkeys(("steps", _count(what)))
-    names = [_key(maker, count) for each in makers.values() for maker in each for count in counts]
-    series = library.series(reader, names, _NUM_POINTS) if reader is not None else {}
-    if not series:
+    course = library.course(reader, _NUM_POINTS) if reader is not None else None
+    if course is None or not course.makers:
         return message_figure(_NOTHING, theme)
-    if not any(name.endswith(f"/{_count(what)}") for name in series):
+    if _count(what) not in course.counts:
         return message_figure(_UNRECORDED, theme)
-    longest = max(series.values(), key=len)
-    steps = {group: _growth(series, each, "steps", longest) for group, each in makers.items()}
-    sums = {group: _growth(series, each, _count(what), longest) for group, each in makers.items()}
+    steps = {group: _drawn(course, each, "steps") for group, each in makers.items()}
+    sums = {group: _drawn(course, each, _count(what)) for group, each in makers.items()}
     whole = np.sum(list(steps.values()), axis=0)
     curves = []
     for name, together in _most_drawn(steps).items():
@@ -86,7 +83,7 @@ def course_figure(
         if what == "share":
             below = whole
         at = below > 0
-        curves.append(Curve(name, longest.axes[axis][at], above[at] / below[at]))
+        curves.append(Curve(name, course.axes[axis][at], above[at] / below[at]))
     return line_figure(
         curves,
         AXIS_TITLES[axis],
@@ -98,14 +95,12 @@ def course_figure(
     )
 
 
-def _growth(series: Mapping[str, Series], makers: list[int], count: str, at: Series) -> np.ndarray:
-    """Return by how much a count of these makers grew before each point of `at`, float64 [N]."""
-    grown = np.zeros(len(at))
-    for maker in makers:
-        if _key(maker, count) in series:
-            values = np.nan_to_num(carried(series[_key(maker, count)], at.ticks))
-            grown += np.diff(values, prepend=0.0).clip(min=0.0)
-    return grown
+def _drawn(course: Course, makers: list[int], count: str) -> np.ndarray:
+    """Return a count of these makers in each span, float64 [N]."""
+    columns = [place for place, maker in enumerate(course.makers) if maker in makers]
+    # Below 0 where a learner died and its last updates were lost.
+    drawn: np.ndarray = course.counts[count][:, columns].clip(min=0.0).sum(1)
+    return drawn
 
 
 def _most_drawn(steps: Mapping[str, np.ndarray]) -> dict[str, list[str]]:
@@ -130,17 +125,13 @@ def _read_counts(
     Members of different algorithms record different counts, so each count has steps of its own.
     """
     column = {member_number(member): place for place, members in enumerate(groups.values()) for member in members}
-    sums, steps = ({name: np.zeros((len(groups), len(groups))) for name in _COUNTS} for _ in range(2))
+    sums, steps = ({name: np.zeros((len(groups), len(groups))) for name in COUNTS} for _ in range(2))
     for row, members in enumerate(groups.values()):
         for member in members:
-            values = library.summary(member).latest.values
-            for maker, place in column.items():
-                drawn = values.get(_key(maker, "steps"), 0.0)
-                for name in _COUNTS:
-                    value = values.get(_key(maker, name))
-                    if value is not None:
-                        sums[name][row, place] += value
-                        steps[name][row, place] += drawn
+            for maker, counts in library.exchange(member).items():
+                for name, value in counts.items() if maker in column else ():
+                    sums[name][row, column[maker]] += value
+                    steps[name][row, column[maker]] += counts.get("steps", 0.0)
     return sums, steps
 
 
@@ -154,7 +145,3 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 def _count(what: str) -> str:
     """Return the count above the fraction that a number of `EXCHANGES` is."""
     return "steps" if what == "share" else what
-
-
-def _key(maker: int, count: str) -> str:
-    return f"totals/learned_from/{maker}/{count}"

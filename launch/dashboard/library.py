@@ -17,6 +17,7 @@ from launch.dashboard.findings import Facts, findings
 from launch.dashboard.notes import Notes
 from launch.dashboard.saved import what_is_saved
 from launch.recording.metric_table import RATE, RETURN
+from launch.records.exchange_reader import Course, read_course, read_exchange_sums
 from launch.records.listing import Entry, Status, find_entries, last_state, members_of, read_status
 from launch.records.run_directory import RunDirectory
 from launch.records.run_summary import BUCKETS, INTERVAL_S, NUM_POINTS, is_drawn, summary_path
@@ -160,6 +161,23 @@ class Library:
             return self._read(entry, (wanted, limit), lambda: read_series(entry.metrics_path, wanted, limit))
         except UnreadableError:
             return {}
+
+    def exchange(self, entry: Entry) -> dict[int, dict[str, float]]:
+        """Return what a run has drawn of each maker, as `read_exchange_sums` does; {} if it cannot be read."""
+        found = self._summarised(entry)
+        if found is not None and found.exchange is not None:
+            return found.exchange
+        try:
+            return self._read(entry, "exchange", lambda: read_exchange_sums(entry.metrics_path))
+        except UnreadableError:
+            return {}
+
+    def course(self, entry: Entry, num_points: int) -> Course | None:
+        """Return what a run drew of each maker over time, as `read_course` does; None if it cannot be read."""
+        try:
+            return self._read(entry, ("course", num_points), lambda: read_course(entry.metrics_path, num_points))
+        except UnreadableError:
+            return None
 
     def facts(self, summary: Summary) -> Facts:
         """Return the input of `findings` for a run."""

@@ -70,7 +70,6 @@ FIELDS: dict[str, Field] = {
             )
         },
     ),
-    "maker": Field("number of the member of a sweep that made the experience", {}, r"\d+", is_id=True),
     "task": Field("id of a task", {}, r".+", is_id=True),
     "process": Field(
         "`main` or, on Ray, the name of a worker; with `/children` after it, the processes that this process started",
@@ -160,7 +159,6 @@ _BUCKETS = (
 )
 _BUCKETS += "frames, on DeepMind Lab 10M, or bucket-frames"
 _HAPPENED = "once it has happened"
-_SHARED = "in a sweep, once another member's steps were drawn"
 
 SECTIONS: dict[str, tuple[Metric, ...]] = {
     "Returns": (
@@ -663,23 +661,6 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
             is_substitute=True,
         ),
         Metric("totals/steps_learned/{origin}", "steps", "steps learned from"),
-        Metric("totals/learned_from/{maker}/steps", "steps", "steps drawn that this member made", only=_SHARED),
-        Metric(
-            "totals/learned_from/{maker}/accepted", "steps", "of these, steps that the loss learned from", only=_SHARED
-        ),
-        Metric("totals/learned_from/{maker}/abs_log_rho", "nats", "of these, sum of |log pi - log mu|", only=_SHARED),
-        Metric(
-            "totals/learned_from/{maker}/kl",
-            "nats",
-            "of these, sum of the KL(pi || implied policy) that rejects steps",
-            only=_SHARED,
-        ),
-        Metric(
-            "totals/learned_from/{maker}/lag",
-            "versions",
-            "of these, sum of their maker's newer parameter versions",
-            only=_SHARED,
-        ),
         Metric(
             "totals/column_writes_failed", "calls", "writes of the learner to stored steps that failed", "lost", "lower"
         ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from launch.recording.metric_panels import TITLES
 from launch.recording.metric_table import FIELDS, SECTIONS, Field, Metric
+from launch.records.exchange import COUNTS
 
 _HEAD = """\
 # Metrics
@@ -20,6 +21,16 @@ Weights & Biases a key without a slash is under `losses/`, and any other key is 
 metrics that it has; *only* names a further condition.
 """
 
+_EXCHANGE = """\
+## Who learns from whom
+
+A member of a sweep with a shared replay also records whose experience it learned from, once it has drawn another
+member's: in a table `exchange` of its `metrics.db`, with a row for each maker and span in which the maker's steps were
+drawn. A span is about a second, and longer among more than 20 members. `laser.read_exchange(run_dir)` returns the rows,
+and the dashboard's page of the sweep draws them.
+
+"""
+
 
 def page() -> str:
     """Return the page as Markdown."""
@@ -27,9 +38,16 @@ def page() -> str:
     for title, metrics in SECTIONS.items():
         head = ("Key", "Unit", "What it is", "Better", "Run page")
         parts.append(f"## {title}\n\n{_table(head, [_row(metric) for metric in metrics])}")
+    rows = [("`maker`", "", "number of the member that made the experience"), *_exchange_rows()]
+    parts.append(_EXCHANGE + _table(("Column", "Unit", "What it is"), rows))
     rows = [(f"`{{{name}}}`", field.words, _values(field)) for name, field in FIELDS.items()]
     parts.append(f"## Words in keys\n\n{_table(('In a key', 'Stands for', 'One of'), rows)}")
     return "\n".join(parts)
+
+
+def _exchange_rows() -> Iterator[tuple[str, ...]]:
+    for name, (unit, words) in COUNTS.items():
+        yield f"`{name}`", unit, words if name == "steps" else f"{words}; *only* where the algorithm counts it"
 
 
 def _row(metric: Metric) -> tuple[str, ...]:

@@ -22,13 +22,16 @@ from launch.recording.rates import rates
 from launch.recording.return_curve import NUM_RETURNS, PastValues, ReturnCurve
 from launch.recording.task_returns import TaskReturns, task_metrics
 from launch.recording.tracker import Tracker, tracking_key
+from launch.records.exchange import Exchange
 from launch.records.metrics_db import MetricsDb
 from launch.records.tick import Tick
 
 _LEARNER = "learner"  # the source that always continues its own totals after a resumption
 _PROGRESS = ("env_steps", "frames", "learner_steps", "episodes")
 _WINDOW_TICKS = 10
-_BY_MAKER = "totals/learned_from/"
+_BY_MAKER = "learned_from/"  # MAKER/COUNT, counters of a learner whose replay is shared
+# So that ten hours of 256 members take a few tens of MB each.
+_EXCHANGE_ROWS_PER_SECOND = 20
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class Recorder:
     has a thread of its own. In a lockstep run the caller of `report` writes when a write is due.
 
     The file holds gauges under their own names, `charts/...` for values derived here and `totals/...` for counters.
+    What a learner drew of each member of a population has a table of its own there, and goes to no tracker.
     Trackers get the names that CleanRL's users know: `charts/episodic_return`, `charts/SPS`, `losses/...`.
 
     Reports with `at_env_steps` set are evaluations: their episodes do not enter the training statistics.
@@ -129,6 +133,7 @@ class Recorder:
         self._newest_evaluation: tuple[int, float] | None = None
         self._heard: list[Report] | None = None
         self._begin = self._written = clock()
+        self._drawn_at_s = -math.inf
         self._seconds_before = 0.0
         self._window: deque[tuple[float, dict[str, float]]] = deque([(self._begin, {})], maxlen=_WINDOW_TICKS)
         self._has_begun = False
@@ -432,7 +437,11 @@ class Recorder:
         now |= self._usage.gauges("main") if self._usage else {}
         if dropped := sum(tracker.num_dropped for tracker in self._trackers):
             now["tracking/num_dropped"] = float(dropped)
-        totals = {f"totals/{name}": value for name, value in snapshot.counters.items() if name not in _PROGRESS[:3]}
+        totals = {
+            f"totals/{name}": value
+            for name, value in snapshot.counters.items()
+            if name not in _PROGRESS[:3] and not name.startswith(_BY_MAKER)
+        }
         if self._metrics:
 
             def tick_at(env_steps: int, frames: int) -> Tick:
@@ -450,11 +459,10 @@ class Recorder:
                 [
                     *((tick_at(each.env_steps, each.frames), each.values, {}) for each in past),
                     (tick_at(snapshot.env_steps, snapshot.frames), recorded | totals, notes),
-                ]
+                ],
+                self._drawn(snapshot),
             )
-        # One number for each pair of members: for the sweep's own page, too many for a tracker's list.
-        tracked = {name: value for name, value in (now | totals).items() if not name.startswith(_BY_MAKER)}
-        tracked = _finite({tracking_key(name): value for name, value in tracked.items()})
+        tracked = _finite({tracking_key(name): value for name, value in (now | totals).items()})
 
         def write(tracker: Tracker) -> None:
             for step, gauges in evaluations:
@@ -462,6 +470,19 @@ class Recorder:
             tracker.write(snapshot.env_steps, tracked)
 
         self._tell(write)
+
+    def _drawn(self, snapshot: Snapshot) -> Exchange | None:
+        """Return what was drawn of each member over the whole run; None while a row of each is not due."""
+        drawn: defaultdict[int, dict[str, float]] = defaultdict(dict)
+        for name, value in snapshot.counters.items():
+            if name.startswith(_BY_MAKER):
+                maker, _, count = name.removeprefix(_BY_MAKER).partition("/")
+                drawn[int(maker)][count] = value
+        due_s = self._drawn_at_s + len(drawn) / _EXCHANGE_ROWS_PER_SECOND
+        if snapshot.seconds < due_s and not self._closing.is_set():
+            return None
+        self._drawn_at_s = snapshot.seconds
+        return drawn
 
     def _tell(self, tell: Callable[[Tracker], None]) -> None:
         for tracker in list(self._trackers):

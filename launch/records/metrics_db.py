@@ -5,6 +5,7 @@
     points  (name, tick) -> value; a value equal to the name's last point is not repeated, except for evaluations, whose
             values hold for one moment and not until the next
     notes   (name, tick) -> text, for the few metrics that are words
+    exchange    whose experience was learned from (`launch.records.exchange`)
 
 So any column of `ticks` can be the x axis. One point takes about 20 bytes.
 """
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from launch.errors import OutputError
+from launch.records.exchange import Exchange, ExchangeTable
 from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn, write_ahead_log
 from launch.records.tick import Tick
 
@@ -79,6 +81,7 @@ class MetricsDb:
                 f"{self._path} has schema {found}, this LASER writes {SCHEMA_VERSION}",
                 "use the other version",
             )
+        self._exchange = ExchangeTable(connection)
         self._ids: dict[str, int] = {name: key for key, name in connection.execute("SELECT id, name FROM names")}
         self._read_position()
 
@@ -86,6 +89,7 @@ class MetricsDb:
         (newest,) = self._connection.execute("SELECT max(tick) FROM ticks").fetchone()
         self._next_tick = 0 if newest is None else newest + 1
         self._last: dict[str, float | str] = {}
+        self._exchange.load()
         self._read_summary()
 
     def _read_summary(self) -> None:
@@ -111,19 +115,42 @@ class MetricsDb:
             "FROM names n WHERE newest IS NOT NULL"
         )
         self._summary.update(*(dict(self._connection.execute(newest.format(each))) for each in ("points", "notes")))
+        self._summary.exchange = self._exchange.sums
 
-    def write(self, tick: Tick, values: Mapping[str, float], notes: Mapping[str, str] | None = None) -> None:
-        """Add one moment with its values; NaN values are left out."""
-        self.write_all([(tick, values, notes or {})])
+    def write(
+        self,
+        tick: Tick,
+        values: Mapping[str, float],
+        notes: Mapping[str, str] | None = None,
+        drawn: Exchange | None = None,
+    ) -> None:
+        """Add one moment with its values; NaN values are left out.
 
-    def write_all(self, moments: Iterable[tuple[Tick, Mapping[str, float], Mapping[str, str]]]) -> None:
-        """Add all moments with their values and notes, or none; many cost little more than one."""
+        Args:
+            tick: the moment.
+            values: numbers by name.
+            notes: texts by name.
+            drawn: by then, over the whole run; None: not counted now.
+        """
+        self.write_all([(tick, values, notes or {})], drawn)
+
+    def write_all(
+        self, moments: Iterable[tuple[Tick, Mapping[str, float], Mapping[str, str]]], drawn: Exchange | None = None
+    ) -> None:
+        """Add all moments with their values and notes, or none; many cost little more than one.
+
+        Args:
+            moments: with their values and notes.
+            drawn: by the last of them, over the whole run; None: not counted now.
+        """
         with self._lock:
             first, added = self._next_tick, list(moments)
             try:
                 with self._connection:
                     for moment in added:
                         self._write(*moment)
+                    if drawn:
+                        self._exchange.write(self._next_tick - 1, drawn)
                 for number, moment in enumerate(added, first):
                     self._summary.add(number, *moment)
                 if self._summary.is_due():
@@ -151,7 +178,7 @@ class MetricsDb:
         with self._lock:
             try:
                 with self._connection:
-                    for table in ("points", "notes"):
+                    for table in ("points", "notes", "exchange"):
                         self._connection.execute(
                             f"DELETE FROM {table} WHERE tick IN (SELECT tick FROM ticks WHERE env_steps > ?)",
                             (env_steps,),

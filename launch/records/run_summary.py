@@ -1,8 +1,9 @@
 """`metrics.summary.json`: the newest numbers of a run, so that a table of many runs need not open each `metrics.db`.
 
 The writer of `metrics.db` replaces it every few seconds and when the run ends. It holds the newest value of every name,
-the best mean return of 20 episodes with the env steps at which it was reached, and the curves that a sweep of hundreds
-of members draws, with few points. A reader uses it only if `metrics.db` has not changed since.
+the best mean return of 20 episodes with the env steps at which it was reached, what the run has drawn of each member,
+and the curves that a sweep of hundreds of members draws, with few points. A reader uses it only if `metrics.db` has not
+changed since.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from launch.records.exchange import Exchange
 from launch.records.inside import is_own_file
 from launch.records.tick import Tick
 
@@ -105,6 +107,8 @@ class RunSummary:
         self._metrics_path, self._clock = metrics_path, clock
         self._written = clock()
         self._content = _Content()
+        self.exchange: Exchange = {}
+        """What the run has drawn of each maker; its owner keeps it up to date."""
 
     def forget(self) -> None:
         """Start again with nothing."""
@@ -162,6 +166,10 @@ class RunSummary:
             "notes": content.notes,
             "best": None if content.best is None else [content.best.mean_return, content.best.env_steps],
             "curves": curves,
+            "exchange": {
+                maker: {name: value for name, value in counts.items() if math.isfinite(value)}
+                for maker, counts in self.exchange.items()
+            },
         }
         path = summary_path(self._metrics_path)
         beside = path.with_name(f"{path.name}.writing")

@@ -85,7 +85,7 @@ def read_latest(path: Path, ticks_ago: int = 0) -> Latest:
     Raises:
         UnreadableError: the file is missing, damaged or locked.
     """
-    with _open(path) as connection:
+    with open_metrics(path) as connection:
         columns = ", ".join(_TICK_COLUMNS)
         row = connection.execute(
             f"SELECT tick, {columns} FROM ticks WHERE tick <= (SELECT max(tick) FROM ticks) - ? "
@@ -116,7 +116,7 @@ def read_best(path: Path) -> Best | None:
     Raises:
         UnreadableError: the file is missing, damaged or locked.
     """
-    with _open(path) as connection:
+    with open_metrics(path) as connection:
         row = connection.execute(
             "SELECT p.value, t.env_steps FROM points p JOIN names n USING (id) JOIN ticks t USING (tick) "
             "WHERE n.name = ? AND p.tick >= (SELECT min(e.tick) FROM points e JOIN names m USING (id) "
@@ -154,7 +154,7 @@ def read_series(path: Path, names: Iterable[str], limit: int | None = 400) -> di
     Raises:
         UnreadableError: the file is missing, damaged or locked.
     """
-    with _open(path) as connection:
+    with open_metrics(path) as connection:
         ids = {str(name): number for number, name in connection.execute("SELECT id, name FROM names")}
         (newest,) = connection.execute("SELECT max(tick) FROM ticks").fetchone()
         read = {
@@ -175,7 +175,7 @@ def read_rows(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[
     Raises:
         UnreadableError: the file is missing, damaged or locked.
     """
-    with _open(path) as connection:
+    with open_metrics(path) as connection:
         known = [str(name) for (name,) in connection.execute("SELECT name FROM names ORDER BY name")]
         for name in known if names is None else [name for name in known if name in names]:
             yield from connection.execute(
@@ -242,7 +242,12 @@ def _close_gaps(connection: sqlite3.Connection, rows: list[Any], width: int, new
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
+def open_metrics(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the `metrics.db` of anybody's run to read it.
+
+    Raises:
+        UnreadableError: the file is missing, damaged or locked, or leads out of the run's directory.
+    """
     if not path.is_file():
         raise _unreadable(path, "is missing: the run has not recorded anything yet")
     if not is_inside(path, path.parent):

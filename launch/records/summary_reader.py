@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from launch.records.exchange import COUNTS
 from launch.records.run_summary import Best, read_content
 from launch.records.series import Latest, Series, moment_of
 
@@ -27,6 +28,7 @@ class Summarised:
         written_s: unix time of writing.
         curves: thin curves by name.
         whole: names of the curves that have all their points.
+        exchange: what the run had drawn of each maker, as in `read_exchange_sums`; None: an older version wrote it.
     """
 
     latest: Latest
@@ -34,6 +36,7 @@ class Summarised:
     written_s: float
     curves: dict[str, Series] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
+    exchange: dict[int, dict[str, float]] | None = None
 
 
 def read_summary(metrics_path: Path) -> Summarised | None:
@@ -42,7 +45,7 @@ def read_summary(metrics_path: Path) -> Summarised | None:
     try:
         curves = {str(name): _curve(*points) for name, (_, points) in content["curves"].items()}
         whole = frozenset(str(name) for name, (width, _) in content["curves"].items() if width == 1)
-        return Summarised(_latest(content), is_current, written_s, curves, whole)
+        return Summarised(_latest(content), is_current, written_s, curves, whole, _exchange(content.get("exchange")))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
@@ -54,6 +57,15 @@ def _latest(content: Mapping[str, Any]) -> Latest:
     if best is not None and not math.isfinite(best.mean_return):
         raise ValueError("best is not finite")
     return Latest(moment_of([content["tick"][name] for name in _TICK]), values, notes, best)
+
+
+def _exchange(content: Mapping[str, Any] | None) -> dict[int, dict[str, float]] | None:
+    if content is None:
+        return None
+    return {
+        int(maker): {name: float(counts[name]) for name in COUNTS if name in counts}
+        for maker, counts in content.items()
+    }
 
 
 def _curve(ticks: list[float], *columns: list[float]) -> Series:

@@ -1,6 +1,7 @@
 """Run directories as training leaves them, written in milliseconds, and a Chromium that opens pages about them."""
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from in_chromium import CHROMIUM, DRIVER
 
+from launch.records.exchange import Exchange
 from launch.records.metrics_db import MetricsDb
 from launch.records.tick import Tick
 
@@ -54,6 +56,7 @@ def _write_run(
     config: Mapping[str, Any] | None = None,
     facts: Mapping[str, Any] | None = None,
     notes: Mapping[str, str] | None = None,
+    drawn: Sequence[Exchange] = (),
     log: str = "2026-01-01 00:00:00 finished: steps\n",
     begun: float = 1_700_000_000.0,
     repeat: int = 4,
@@ -75,9 +78,9 @@ def _write_run(
     }
     (path / "config.json").write_text(json.dumps(record | dict(facts or {})))
     (path / "log.txt").write_text(log)
-    if rows:
+    if rows or drawn:
         with MetricsDb(path / "metrics.db") as metrics:
-            for place, values in enumerate(rows):
+            for place, (values, exchange) in enumerate(itertools.zip_longest(rows, drawn)):
                 tick = Tick(float(place), begun + place, 100 * place, 100 * repeat * place, 3 * place)
-                metrics.write(tick, values, notes)
+                metrics.write(tick, values or {}, notes, exchange)
     return path

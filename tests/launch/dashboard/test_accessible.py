@@ -26,8 +26,8 @@ def root(shared_runs) -> Path:
     make_run("sweep", facts={"sweep": {"grid": {"algorithm.learning-rate": ["0.1", "0.2"]}, "options": options}})
     for number, value in enumerate(("0.1", "0.1", "0.2", "0.2")):
         facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": value}}}
-        drawn = {f"totals/learned_from/{maker}/steps": 5.0 for maker in range(4)}
-        make_run(f"sweep/members/{number}", [row | drawn for row in rows], begun=now, facts=facts)
+        drawn = [{maker: {"steps": 5.0} for maker in range(4)}]
+        make_run(f"sweep/members/{number}", rows, drawn=drawn, begun=now, facts=facts)
     make_run(
         "population", facts={"sweep": {"grid": {"algorithm.learning-rate": ["0.1", "0.2"]}, "options": {"pbt": True}}}
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from launch.dashboard.downloads import csv_pieces
 from launch.dashboard.exchange_figures import EXCHANGES, course_figure, exchange_figure
 from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
@@ -12,13 +13,9 @@ from launch.records.listing import find_entries
 COUNTS = {0: {0: (60, 60, 6, 0, 3), 1: (40, 10, 80, 400, 60)}, 1: {0: (0, 0, 0, 0, 0), 1: (50, 25, 25, 100, 10)}}
 
 
-def row(counts, share=1.0):
+def drawn(counts):
     names = ("steps", "accepted", "abs_log_rho", "lag", "kl")
-    return {
-        f"totals/learned_from/{maker}/{name}": share * value
-        for maker, values in counts.items()
-        for name, value in zip(names, values, strict=True)
-    }
+    return {maker: dict(zip(names, map(float, values), strict=True)) for maker, values in counts.items()}
 
 
 @pytest.fixture
@@ -27,7 +24,7 @@ def sweep(make_run):
     for number, counts in COUNTS.items():
         half = {maker: tuple(value * (maker == number) for value in values) for maker, values in counts.items()}
         facts = {"member": {"index": number, "overrides": {}}}
-        make_run(f"sweep/members/{number}", [row(half), row(counts)], facts=facts)
+        make_run(f"sweep/members/{number}", drawn=[drawn(half), drawn(counts)], facts=facts)
     library = Library(root)
     (entry,) = [each for each in find_entries(root).values() if each.is_sweep]
     return library, library.members(library.find(entry.key))
@@ -64,8 +61,11 @@ def test_groups_add_up_their_members(sweep):
 def test_members_of_an_algorithm_without_a_kl_have_an_empty_row(make_run):
     root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
     for number, counts in COUNTS.items():
-        values = {name: value for name, value in row(counts).items() if number == 0 or not name.endswith("/kl")}
-        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+        known = {
+            maker: {name: n for name, n in by.items() if number == 0 or name != "kl"}
+            for maker, by in drawn(counts).items()
+        }
+        make_run(f"sweep/members/{number}", drawn=[known], facts={"member": {"index": number, "overrides": {}}})
     library = Library(root)
     members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
     (trace,) = exchange_figure(library, alone(members), "kl", "light")["data"]
@@ -94,12 +94,24 @@ def test_the_course_is_of_what_was_drawn_between_two_points(sweep, what, expecte
         np.testing.assert_allclose(courses[name], values)
 
 
+def test_updates_that_were_lost_are_not_drawn_below_nothing(make_run):
+    root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
+    counts = [{0: {"steps": first}, 1: {"steps": second}} for first, second in ((10.0, 10.0), (4.0, 12.0), (5.0, 13.0))]
+    for number in range(2):
+        make_run(f"sweep/members/{number}", drawn=counts, facts={"member": {"index": number, "overrides": {}}})
+    library = Library(root)
+    members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
+    traces = course_figure(library, members[0], alone(members), "share", "env_steps", "light")["data"]
+    shares = {trace["name"]: decoded(trace["y"]).tolist() for trace in traces}
+    assert shares == {"member 0": [0.5, 0.0, 0.5], "member 1": [0.5, 1.0, 0.5]}
+
+
 def test_a_course_adds_up_groups_and_says_what_is_not_recorded(sweep, make_run):
     library, members = sweep
     (trace,) = course_figure(library, members[0], {"both": members}, "lag", "env_steps", "light")["data"]
     np.testing.assert_allclose(decoded(trace["y"]), [0.0, 10.0])  # only its own experience first, only foreign then
-    values = {"totals/learned_from/0/steps": 5.0, "totals/learned_from/1/steps": 5.0}
-    make_run("other/members/0", [values], facts={"member": {"index": 0, "overrides": {}}})
+    counts = {0: {"steps": 5.0}, 1: {"steps": 5.0}}
+    make_run("other/members/0", drawn=[counts], facts={"member": {"index": 0, "overrides": {}}})
     (reader,) = [each for each in find_entries(library.root).values() if each.name == "other/members/0"]
     figure = course_figure(library, reader, alone(members), "kl", "env_steps", "light")
     assert figure["layout"]["annotations"][0]["text"].replace("<br>", " ").startswith("the algorithms of these members")
@@ -122,12 +134,23 @@ def test_a_sweep_without_such_counts_says_so(make_run):
 
 def test_the_course_of_many_makers_has_a_short_legend(make_run):
     root = make_run("sweep", facts={"sweep": {"grid": {}, "options": {"share_replay": True}}}).parent
-    values = {f"totals/learned_from/{maker}/steps": float(maker) for maker in range(20)}
+    counts = {maker: {"steps": float(maker)} for maker in range(20)}
     for number in range(20):
-        make_run(f"sweep/members/{number}", [values], facts={"member": {"index": number, "overrides": {}}})
+        make_run(f"sweep/members/{number}", drawn=[counts], facts={"member": {"index": number, "overrides": {}}})
     library = Library(root)
     members = [library.find(each.key) for each in find_entries(root).values() if not each.is_sweep]
     traces = course_figure(library, members[0], alone(members), "share", "env_steps", "light")["data"]
     shares = {trace["name"]: float(decoded(trace["y"])[-1]) for trace in traces}
     assert shares.keys() == {f"member {maker}" for maker in range(12, 20)} | {"the other 12"}
     assert shares["the other 12"] == pytest.approx(sum(range(12)) / 190)
+
+
+def test_all_points_of_a_member_as_csv_hold_what_it_drew(sweep):
+    _, members = sweep
+    lines = "".join(csv_pieces([members[1]], None)).splitlines()
+    assert lines[1:3] == [
+        f"{members[1].name},learned_from/1/steps,0,0,0,0.0,1700000000.0,50.0",
+        f"{members[1].name},learned_from/1/accepted,0,0,0,0.0,1700000000.0,25.0",
+    ]
+    assert len(lines) == 1 + 5
+    assert len("".join(csv_pieces([members[1]], ["charts/mean_return"])).splitlines()) == 1

@@ -70,8 +70,8 @@ def sampled(tmp_path, make_run):
         for number in range(num_members):
             overrides = {key.replace("_", "-"): of(number) for key, of in settings.items()} | {"seed": number}
             facts = {"member": {"index": number, "overrides": overrides}}
-            row = {"charts/mean_return": mean_return(number), f"totals/learned_from/{number}/steps": 1.0}
-            make_run(f"sweep/members/{number}", [row], facts=facts)
+            row = {"charts/mean_return": mean_return(number)}
+            make_run(f"sweep/members/{number}", [row], drawn=[{number: {"steps": 1.0}}], facts=facts)
         library = Library(tmp_path / "runs")
         return library, library.members(next(each for each in library.entries().values() if each.is_sweep))
 

@@ -48,14 +48,23 @@ def root(shared_runs) -> Path:
             rows = [
                 {"charts/mean_return": value * n / 9, "totals/episodes": 25.0}
                 | {"buckets/mean_return": value, "buckets/ends_at": 400.0 * n}
-                | {f"totals/learned_from/{maker}/steps": float(n * (3 if maker == number else 1)) for maker in range(6)}
-                | {f"totals/learned_from/{maker}/accepted": 0.5 * n for maker in range(6)}
-                | {f"totals/learned_from/{maker}/kl": 0.25 * n * (maker + 1) for maker in range(6)}
+                for n in range(10)
+            ]
+            drawn = [
+                {
+                    maker: {
+                        "steps": float(n * (3 if maker == number else 1)),
+                        "accepted": 0.5 * n,
+                        "kl": 0.25 * n * (maker + 1),
+                    }
+                    for maker in range(6)
+                }
                 for n in range(10)
             ]
             make_run(
                 f"sweep/members/{number}",
                 rows,
+                drawn=drawn,
                 config={"seed": number, "algorithm": {"name": "laser", "learning_rate": float(setting)}},
                 facts={"member": {"index": number, "overrides": overrides}},
                 begun=now,

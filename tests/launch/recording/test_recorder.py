@@ -11,6 +11,7 @@ from laser.ports import EpisodeResult, Report
 from launch.errors import OutputError
 from launch.recording.event_file import EventFile
 from launch.recording.recorder import Recorder
+from launch.records.exchange_reader import read_course, read_exchange_sums
 from launch.records.metrics_db import MetricsDb, read_names, read_series
 
 
@@ -222,7 +223,7 @@ def test_a_tracker_that_fails_is_told_no_more_and_the_rest_goes_on(tmp_path, clo
 class Broken:
     """Stands in for a MetricsDb with a mistake in it."""
 
-    def write_all(self, moments):
+    def write_all(self, moments, drawn):
         raise ZeroDivisionError("a mistake")
 
 
@@ -274,7 +275,7 @@ def test_reports_from_many_threads_lose_nothing(tmp_path):
 class FullDisk:
     """Stands in for MetricsDb on a disk that is full."""
 
-    def write_all(self, moments):
+    def write_all(self, moments, drawn):
         raise OutputError("run-dir", "metrics.db: No space left on device")
 
 
@@ -365,3 +366,35 @@ def test_a_new_learner_counts_on_from_the_state_that_it_continues_from(recorder,
     recorder.rewind_learner(None)
     recorder.report(Report("learner", {"learner_steps": 3}))
     assert recorder.snapshot().learner_steps == 3
+
+
+def test_what_was_drawn_of_each_member_has_rows_of_its_own_and_no_tracker_hears_of_it(tmp_path, clock):
+    path, heard = tmp_path / "metrics.db", []
+
+    class Tracker:
+        num_dropped = 0
+
+        def write(self, step, values):
+            heard.extend(values)
+
+    def counters(num_makers, seconds):
+        return {f"learned_from/{maker}/steps": 10.0 * seconds for maker in range(num_makers)}
+
+    def spans(num_makers):
+        """Return after how many seconds each of 10 seconds' counts was written."""
+        path.unlink(missing_ok=True)
+        clock.now = 0.0
+        with MetricsDb(path) as metrics, Recorder(metrics, [Tracker()], in_turns=True, clock=clock) as recorder:
+            recorder.begin()
+            for second in range(1, 11):
+                clock.now = float(second)
+                recorder.report(Report("learner", {"learner_steps": second, **counters(num_makers, second)}))
+        assert {maker: by["steps"] for maker, by in read_exchange_sums(path).items()} == dict.fromkeys(
+            range(num_makers), 100.0
+        ), "the last of it is written when the run ends"
+        return read_course(path, 100).axes["seconds"].tolist()
+
+    assert spans(8) == [*range(1, 11)]
+    assert spans(100) == [1.0, 6.0, 10.0]  # 20 rows a second
+    assert not [name for name in (*heard, *read_names(path)) if "learned_from" in name]
+    assert "charts/SPS" in heard

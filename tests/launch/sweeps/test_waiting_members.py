@@ -18,6 +18,7 @@ from laser.foreign_threads import left_behind
 from launch.errors import Interrupted, LaunchError
 from launch.planning.plan import make_plan
 from launch.presets import change, load_preset
+from launch.records.exchange_reader import read_exchange_sums
 from launch.records.metrics_db import read_series
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.supervision import places, session
@@ -88,8 +89,8 @@ def test_a_late_member_draws_from_all_that_is_there(tmp_path, schedule):
     shares = []
     for member in result.members:
         path = member.result.run_dir / "metrics.db"
-        others = {f"totals/learned_from/{other.number}/steps" for other in result.members if other is not member}
-        foreign = sum(read_series(path, name)[-1][1] for name in others if read_series(path, name))
+        drawn = read_exchange_sums(path)
+        foreign = sum(counts["steps"] for maker, counts in drawn.items() if maker != member.number)
         shares.append(foreign / read_series(path, "totals/steps_learned/replayed")[-1][1])
     # Uniform over x own steps and n of each member before: the mean of n/(n+x) while x grows to n, and of 2n/(2n+x).
     # In turns the learner draws evenly while x grows; a thread draws when it gets to run.
