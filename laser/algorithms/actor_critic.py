@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -72,7 +73,7 @@ class ActorCriticAlgorithm(Algorithm):
             policy: statistics of the policy in these states, [N, ...].
         """
         if values.ndim == 2:  # one value per task: the task of these environments is not known here
-            return values.squeeze(-1) if values.shape[-1] == 1 else values.new_zeros(values.shape[0])
+            return values.squeeze(-1) if values.shape[-1] == 1 else values.new_full(values.shape[:1], math.nan)
         return values
 
     def evaluate(self, networks: nn.Module, batch: Batch) -> ActorCriticOutput:

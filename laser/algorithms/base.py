@@ -89,6 +89,10 @@ class AlgorithmConfig(ABC):
         """Bound to which rewards of the "steps" view are clipped, +-, before they are folded; inf: no clipping."""
         return math.inf
 
+    def learned_from(self, rewards: Tensor) -> Tensor:
+        """Return rewards as the algorithm learns from them, in the units of its values; any shape."""
+        return rewards.clamp(-self.step_reward_clip, self.step_reward_clip)
+
     def single_problems(self) -> Iterator[Problem]:
         """Yield problems that the fields' bounds cannot express."""
         if self.learning_rate_points or self.learning_rate_schedule == "piecewise":
@@ -217,7 +221,7 @@ class ActOutput:
     Args:
         actions: [N, ...], the policy's own samples, before clipping or squashing.
         mu: behaviour statistics by name, [N, ...], which define the distribution of the actions.
-        values: [N] state values, for the live view; zeros from algorithms without a state value.
+        values: [N] state values in the units of `learned_from`, for the live view; NaN without a state value.
         core_state: recurrent state after this step by name, [N, ...].
     """
 

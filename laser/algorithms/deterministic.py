@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class DeterministicAlgorithm(GaussianStepAlgorithm):
     ) -> ActOutput:
         """See `Algorithm.act`."""
         mean = self.mean_action(networks, inputs.observations).float()
-        mu, values = self.policy(mean), mean.new_zeros(mean.shape[0])
+        mu, values = self.policy(mean), mean.new_full(mean.shape[:1], math.nan)
         if greedy:
             return ActOutput(mean, mu, values, dict(inputs.core_state))
         config = self.config

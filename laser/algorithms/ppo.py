@@ -69,6 +69,10 @@ class PpoConfig(AlgorithmConfig):
         """See `AlgorithmConfig.passes`."""
         return self.num_epochs, self.num_minibatches
 
+    def learned_from(self, rewards: Tensor) -> Tensor:
+        """See `AlgorithmConfig.learned_from`."""
+        return rewards * self.reward_scale
+
     def rate_factor(self, num_learner_steps: int) -> float:
         """See `AlgorithmConfig.rate_factor`."""
         return annealed(1.0, num_learner_steps * math.prod(self.passes), self.annealing)
@@ -131,7 +135,7 @@ class Ppo(ActorCriticAlgorithm):
         output = self.evaluate(networks, batch)
         values, bootstrap_value = output.values[:-1].float(), output.values[-1].float()
         targets = gae_targets(
-            batch.rewards * self.config.reward_scale,
+            self.config.learned_from(batch.rewards),
             batch.discounts,
             values,
             bootstrap_value,

@@ -34,5 +34,5 @@ class RewardConfig(AlgorithmConfig):
     ] = 1.0
 
     def learned_from(self, rewards: Tensor) -> Tensor:
-        """Return the transformed rewards, from which the algorithm learns; any shape."""
+        """See `AlgorithmConfig.learned_from`."""
         return _TRANSFORMS[self.reward_transform](rewards) * self.reward_scale

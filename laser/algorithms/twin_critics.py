@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -156,7 +157,7 @@ class TwinCriticAlgorithm(StepAlgorithm):
     ) -> ActOutput:
         """See `Algorithm.act`."""
         policy = self.policy(networks(inputs.observations).float())
-        values = policy["mean"].new_zeros(inputs.first.shape[0])
+        values = policy["mean"].new_full(inputs.first.shape, math.nan)
         if greedy:
             return ActOutput(self.draw(policy, torch.zeros_like(policy["mean"])), self._recorded(policy), values)
         normal = normal_like(policy["mean"], generator)

@@ -33,6 +33,10 @@ class LiveBusyError(LiveError):
     """Another step is in progress; try again later."""
 
 
+class LiveStoppedError(LiveError):
+    """Somebody has stopped this run's agent."""
+
+
 class LiveView:
     """Owner of the single player process. May be used from any thread; `close` ends the player.
 
@@ -52,7 +56,7 @@ class LiveView:
         self._lock = threading.Lock()
         self._stepping = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._playing = ""
+        self._playing = self._stopped = ""
         self._asked_at = self._started_at = 0.0
         self._has_answered = False
         self._is_asked = False  # a slow answer must not count as idle time
@@ -76,7 +80,7 @@ class LiveView:
                 bufsize=1,
                 env=environment,
             )
-            self._playing = key
+            self._playing, self._stopped = key, ""
             self._asked_at = self._started_at = time.monotonic()
             self._has_answered = False
             threading.Thread(target=self._watch, args=(self._process,), name="live-view", daemon=True).start()
@@ -90,7 +94,7 @@ class LiveView:
 
         Raises:
             LiveBusyError: another step is in progress, for example while the player starts.
-            LiveError: this run's agent does not play (any more).
+            LiveError: this run's agent does not play (any more); a `LiveStoppedError` after `stop`.
         """
         return self.steps(key, 1, patience_s)[0]
 
@@ -106,6 +110,8 @@ class LiveView:
     def _steps(self, key: str, number: int) -> list[dict[str, Any]]:
         with self._lock:
             process = self._process
+            if process is None and self._stopped == key:
+                raise LiveStoppedError("it was stopped")
             if process is None or self._playing != key:
                 raise LiveError("it does not play (any more)")
             self._is_asked = True
@@ -129,6 +135,8 @@ class LiveView:
     def stop(self) -> None:
         """End the player, if there is one."""
         with self._lock:
+            if self._process is not None:
+                self._stopped = self._playing
             self._end()
 
     close = stop

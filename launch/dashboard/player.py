@@ -1,9 +1,9 @@
 """Player process for a run's newest checkpoint: `python -m launch.dashboard.player [--trust] RUN_DIR`.
 
 Every line on standard input is a request for one step; every line on standard output is a JSON object about it: the
-picture as PNG, the value estimate, the policy's preference for each action, the action taken, the reward as it is and
-as the critic learns from it, and the return. The
-process ends with its input, so it cannot outlive the dashboard. Text printed by an environment goes to standard error.
+picture as PNG, the value estimate (null where the algorithm has none), the policy's preference for each action, the
+action taken, the reward as it is and as the critic learns from it, and the return. The process ends with its input, so
+it cannot outlive the dashboard. Text printed by an environment goes to standard error.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
             "step": step,
             "value": _finite(float(np.asarray(values).reshape(-1)[0])),
             "reward": _finite(reward),
-            "learned_reward": _finite(learned_reward(agent.config.algorithm, reward)),
+            "learned_reward": _finite(float(agent.config.algorithm.learned_from(torch.tensor(reward)))),
             "action_names": names,
             "return": _finite(episode_return),
             "ended": ended,
@@ -101,14 +101,6 @@ def play(run_dir: Path, seed: int = 0, trust: bool = False) -> Iterator[dict[str
             "png": "" if picture is None else base64.b64encode(png(picture)).decode("ascii"),
         }
         step += 1
-
-
-def learned_reward(config: Any, reward: float) -> float:
-    """Return a reward in the units of the value: as the algorithm transforms and scales it before learning."""
-    import torch
-
-    learned_from = getattr(config, "learned_from", None)
-    return reward if learned_from is None else float(learned_from(torch.tensor(reward)))
 
 
 def _names(task: str, space: Any, full_action_space: bool) -> list[str]:

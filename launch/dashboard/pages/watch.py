@@ -15,7 +15,7 @@ from launch.dashboard.address import Address, Control, address_of, controls_stor
 from launch.dashboard.checked import one_of
 from launch.dashboard.figures import Curve, Figure, Theme, bar_figure, line_figure, message_figure
 from launch.dashboard.library import Library
-from launch.dashboard.live import LiveBusyError, LiveError, LiveView
+from launch.dashboard.live import LiveBusyError, LiveError, LiveStoppedError, LiveView
 from launch.dashboard.not_here import no_number, not_here, unknown
 from launch.dashboard.pages.parts import ago, clock, labelled, panel, tile
 from launch.formats import short
@@ -27,6 +27,7 @@ _SPEEDS = {_FILM_MS: "30 steps a second", 100: "10 steps a second", 250: "4 step
 _SPEED = 100
 _CONTROLS = (Control("live-run", "run", None), Control("live-speed", "speed", _SPEED))
 _VIDEO = Control("evaluation-number", "video", None)
+_STOPPED = "stopped"
 _MOST_VIDEOS = 24
 _REMEMBERED = 200
 
@@ -150,7 +151,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             return True, interval, no_update, "paused; One step continues by one step"
         if asked == "live-stop":
             live.stop()
-            return True, interval, no_update, "stopped"
+            return True, interval, no_update, _STOPPED
         entry = library.find(key)
         if entry is None:
             return True, interval, no_update, "choose a run that has a checkpoint"
@@ -190,6 +191,8 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             steps = live.steps(entry.key, number_of, 5.0 if is_single else 0.0)
         except LiveBusyError as error:
             raise PreventUpdate from error
+        except LiveStoppedError:  # by this page, whose next step was asked for before, or by another
+            return (*(no_update,) * 7, _STOPPED, True)
         except LiveError as error:
             return (*(no_update,) * 7, printable(f"{entry.name}: {error}", 400), True)
         if live.playing != entry.key:  # stopped meanwhile, and the page says so
@@ -207,7 +210,7 @@ def register(app: Dash, library: Library, live: LiveView) -> None:
             f"step {seen['step']} of episode {seen['episode']}",
             [
                 tile("episode", str(seen["episode"]), f"step {seen['step']}"),
-                tile("value estimate", short(seen["value"])),
+                _value_tile(seen["value"]),
                 tile("reward", short(seen["reward"]), _learned_as(seen)),
                 tile("return so far", short(seen["return"])),
             ],
@@ -373,6 +376,12 @@ def _actions(seen: dict[str, Any], theme: Theme) -> Figure:
     return figure
 
 
+def _value_tile(value: float | None) -> Any:
+    if value is None:
+        return tile("value estimate", "none", "the algorithm has none for a state alone")
+    return tile("value estimate", short(value))
+
+
 def _learned_as(seen: dict[str, Any]) -> str:
     """Return how a reward is scaled before it is learned from, if it is."""
     learned = seen["learned_reward"]
@@ -382,5 +391,6 @@ def _learned_as(seen: dict[str, Any]) -> str:
 def _values(past: list[list[float | None]], theme: Theme) -> Figure:
     steps = np.arange(-len(past) + 1, 1)
     value, reward = (np.array([np.nan if row[place] is None else row[place] for row in past]) for place in (0, 1))
-    curves = [Curve("value estimate", steps, value), Curve("reward, as learned", steps, reward, colour=1)]
+    curves = [Curve("value estimate", steps, value)] if np.isfinite(value).any() else []
+    curves.append(Curve("reward, as learned", steps, reward, colour=1))
     return line_figure(curves, "steps ago", "learned units", theme)

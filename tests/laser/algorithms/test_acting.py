@@ -43,6 +43,8 @@ def test_what_is_acted_fits_the_specs(name, actions):
     assert output.values.shape == (NUM_ENVS,)
     assert output.values.dtype == torch.float32
     assert not output.values.requires_grad
+    has_value = name not in ("sac", "td3", "ddpg", "naf")
+    assert torch.equal(output.values.isfinite(), torch.full((NUM_ENVS,), has_value))
 
     again, other = act(algorithm, networks), act(algorithm, networks, seed=1)
     first = act(algorithm, networks)
@@ -55,6 +57,22 @@ def test_what_is_acted_fits_the_specs(name, actions):
         {statistic: greedy.mu[prefix + statistic] for statistic in algorithm.distribution.sizes}
     )
     assert torch.equal(greedy.actions, mode.tanh() if prefix == "pre_tanh_" else mode)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("laser", {"reward_transform": "clip", "reward_scale": 0.1}, [-0.1, 0.05]),
+        ("ppo", {"reward_scale": 0.1}, [-0.5, 0.05]),
+        ("dqn", {"reward_clip": 2.0}, [-2.0, 0.5]),
+        ("rainbow", {}, [-1.0, 0.5]),
+        ("sac", {}, [-5.0, 0.5]),
+        ("v_racer", {}, [-5.0, 0.5]),
+    ],
+)
+def test_rewards_are_learned_from_in_the_units_of_the_values(name, settings, expected):
+    config = find_algorithms()[name](**settings)
+    torch.testing.assert_close(config.learned_from(torch.tensor([-5.0, 0.5])), torch.tensor(expected))
 
 
 def test_the_networks_weights_come_from_the_global_generator():

@@ -285,6 +285,14 @@ def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
     wait("another picture", lambda: browser.execute_script(picture) != first)
     wait("probabilities", lambda: traces(browser, "Action probabilities, or mean and std"))
     assert "value estimate" in find(browser, "#live-tiles").text
+    assert "learned as 0.05" in find(browser, "#live-tiles").text, "the preset scales a reward of 1"
+    heights = """
+      const plot = document.querySelector('#live-values .js-plotly-plot');
+      return plot._fullData.map((each) => each.y.at(-1));
+    """
+    value, reward = wait("two curves", lambda: found if len(found := browser.execute_script(heights)) == 2 else None)
+    assert reward == pytest.approx(0.05)
+    assert 0.0 < abs(value) < 20.0, "in the same units"
     find(browser, "#live-pause").click()
     time.sleep(0.5)
     # Not the picture: one step of CartPole can move nothing by a whole pixel.
@@ -322,6 +330,30 @@ def test_an_atari_game_is_watched_in_colour_at_its_own_size(browser, address, tm
             browser.get("about:blank")
             server.shutdown()
     browser.get_log("performance")  # what this other server was asked is not for the fixture to judge
+    browser.get(address)
+    wait("rows", lambda: names_in_table(browser))
+
+
+def test_an_agent_without_a_value_of_a_state_says_so_and_the_run_that_was_asked_for_plays(browser, address, tmp_path):
+    for name, preset in (("a", "cartpole"), ("b", "sac_pendulum")):
+        config = load_preset(preset, {"steps": "64", "num-envs": "2", "quiet": True})
+        train(dataclasses.replace(config, runtime="lockstep", run_dir=tmp_path / "runs" / name))
+    with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            browser.get(f"{own}watch/b")
+            wait("the button", lambda: find(browser, "#live-step")).click()
+            said = wait(
+                "words", lambda: text if "env steps" in (text := find(browser, "#live-said").text) else "", 90.0
+            )
+            assert said.startswith("b: Pendulum-v1, checkpoint of 64 env steps")
+            wait("curves", lambda: traces(browser, "Value estimate and reward") == ["reward, as learned"])
+            tiles = find(browser, "#live-tiles").text.splitlines()
+            assert tiles[tiles.index("none") + 1] == "the algorithm has none for a state alone"
+        finally:
+            browser.get("about:blank")
+            server.shutdown()
+    browser.get_log("performance")
     browser.get(address)
     wait("rows", lambda: names_in_table(browser))
 

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from launch.dashboard.live import LiveError, LiveView
+from launch.dashboard.live import LiveError, LiveStoppedError, LiveView
 from launch.dashboard.player import play, png, thoughts
 from launch.presets import load_preset
 from launch.train import train
@@ -79,6 +79,26 @@ def test_who_stops_it_does_not_wait_for_its_answer(tmp_path) -> None:
     assert time.monotonic() - begun < 10.0  # of 30
     assert len(failed) == 1
     assert live.playing == ""
+
+
+def test_a_step_that_is_asked_for_after_a_stop_is_told_so(tmp_path) -> None:
+    live = live_view()
+    try:
+        live.start("a", tmp_path)
+        live.step("a")
+        live.stop()
+        live.stop()  # from another page
+        with pytest.raises(LiveStoppedError):
+            live.step("a")
+        with pytest.raises(LiveError, match="does not play"):
+            live.step("b")
+        live.start("a", tmp_path)
+        assert live.step("a")["step"] == 0
+        live.start("b", tmp_path)
+        with pytest.raises(LiveError, match="does not play"):
+            live.step("a")
+    finally:
+        live.close()
 
 
 def test_a_slow_start_is_not_taken_for_nobody_asking(tmp_path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from laser.config import ConfigError
 from launch.command_line.cli import run
 from launch.dashboard.library import Library
-from launch.dashboard.live import LiveView
+from launch.dashboard.live import LiveStoppedError, LiveView
 from launch.dashboard.notes import FILE_NAME
 from launch.dashboard.options import DashboardOptions
 from launch.dashboard.scripts import HINT
@@ -205,6 +205,19 @@ def test_an_answer_of_the_player_that_comes_late_does_not_replace_that_it_was_st
     later = call(app, play, values | {"live-said.children": first["live-said"]["children"]}, None).json["response"]
     assert later["live-picture"]["alt"] == "step 7 of episode 1"
     assert "live-said" not in later
+
+
+def test_a_step_that_was_asked_for_before_a_stop_and_comes_after_it_says_stopped_too(root, monkeypatch) -> None:
+    live = Playing()
+
+    def stopped(key: str, number: int, patience_s: float = 0.0) -> Any:
+        raise LiveStoppedError("it was stopped")
+
+    monkeypatch.setattr(live, "steps", stopped)
+    app = make_app(Library(root), live)
+    play = next(name for name in server_callbacks(app) if "live-picture.src" in name)
+    answer = call(app, play, {"live-run.value": keys(root)["empty"], "theme.data": "light"}, None).json["response"]
+    assert answer == {"live-said": {"children": "stopped"}, "live-clock-ticks": {"data-stopped": True}}
 
 
 def test_a_sweep_is_shown_with_its_members_and_nothing_is_sent_twice(app, root) -> None:
