@@ -173,7 +173,10 @@ def test_a_killed_store_gets_the_newest_parameters_from_the_learner(start):
     assert not any(worker.incarnation for worker in run.topology.workers)
 
 
-@pytest.mark.parametrize(("shards", "saves_replay"), [(2, False), (2, True), (1, False)])
+@pytest.mark.parametrize(
+    ("shards", "saves_replay"),
+    [(2, True), *(pytest.param(*each, marks=pytest.mark.long) for each in ((2, False), (1, False)))],
+)
 def test_a_killed_shard_begins_again_and_is_drawn_from(start, shards, saves_replay):
     # A part that is newer than the last statistics is not taken up; the next one is far away when these are read.
     run = start(shards=shards, checkpoint_replay=saves_replay, checkpoint_interval_s=10.0)

@@ -127,7 +127,7 @@ def is_alive(pid):
         return False
 
 
-@pytest.mark.parametrize("share_replay", [True, False])
+@pytest.mark.parametrize("share_replay", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_members_on_ray_take_turns(tmp_path, topologies, monkeypatch, share_replay):
     pids = []
     place_later = places.place_later
@@ -152,6 +152,7 @@ def test_members_on_ray_take_turns(tmp_path, topologies, monkeypatch, share_repl
     assert (max(drawn, default=0.0) > 0.0) is share_replay
 
 
+@pytest.mark.long
 def test_a_pruned_member_on_ray_gives_its_place_to_the_next(tmp_path, topologies, monkeypatch):
     falling = itertools.count(0, -1)
     monkeypatch.setattr("launch.sweeps.pruning.read_score", lambda *arguments: float(next(falling)))

@@ -279,7 +279,7 @@ def test_a_replay_saved_with_other_settings_is_refused(examples):
 
 @pytest.mark.ray
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("by", ["command", pytest.param("script", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("by", ["command", pytest.param("script", marks=pytest.mark.long)])
 def test_processes_of_ray_find_it(examples, tmp_path, by):
     run_dir = tmp_path / "run"
     values = {"runtime": "ray", "steps": 600, "num-envs": 2, "replay.min-steps": 64, "quiet": True}

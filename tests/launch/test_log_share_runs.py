@@ -76,6 +76,7 @@ def test_the_share_moves_with_the_env_steps(tmp_path):
 
 
 @pytest.mark.ray
+@pytest.mark.long
 def test_the_share_holds_in_processes_too(tmp_path):
     words = (
         "--replay.log-share 0.25 --runtime ray --replay.num-shards 2 --num-actors 2 --num-envs 4 --steps 3000 --json"
