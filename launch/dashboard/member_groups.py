@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from launch.dashboard.comparing import setting_label, show_setting
-from launch.dashboard.library import Library
-from launch.evaluation.settings_compared import SettingReturns, compare_settings
+from launch.dashboard.library import Library, Summary
+from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.recording.metric_table import RETURN
 from launch.records.listing import Entry, member_number
 
@@ -25,10 +25,31 @@ def member_label(member: Entry) -> str:
 
 def settings_of(library: Library, members: list[Entry]) -> list[SettingReturns]:
     """Return a sweep's settings over their seeds, best first, as the terminal and the report rank them."""
+    return settings_among(library.summary(member) for member in members)
+
+
+def settings_among(summaries: Iterable[Summary]) -> list[SettingReturns]:
+    """Return the settings of a sweep's members, whose newest numbers these are, as `settings_of` does."""
     return compare_settings(
-        (member_number(member), member.overrides, library.summary(member).latest.values.get(RETURN, math.nan))
-        for member in members
+        (member_number(each.entry), each.entry.overrides, each.latest.values.get(RETURN, math.nan))
+        for each in summaries
     )
+
+
+def has_seeds(settings: Sequence[SettingReturns]) -> bool:
+    """Return whether some setting has several members."""
+    return any(len(one.members) > 1 for one in settings)
+
+
+def best_of_sweep(settings: Sequence[SettingReturns], highest: float | None) -> tuple[str, float | None]:
+    """Return what a sweep is judged by, and its return: its best setting over the seeds, or its best member.
+
+    Args:
+        settings: of the sweep; [] for a population, whose members change theirs.
+        highest: return of a member; None before the first.
+    """
+    winner = best_setting(settings) if has_seeds(settings) else None
+    return ("best member's return", highest) if winner is None else ("best setting's return", winner.mean)
 
 
 def groups_of_members(members: list[Entry], settings: Sequence[SettingReturns]) -> dict[str, list[Entry]]:

@@ -103,7 +103,9 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
     @app.callback(Output("page", "children"), Output("page-title", "data"), Input("address", "data"))
     def show_page(data: Any) -> Any:
         address = parse_address(data)
-        page = _PAGES.get(address.page)
+        found = library.find(address.name)
+        is_sweep = address.page == "run" and found is not None and found.is_sweep
+        page = sweep.layout if is_sweep else _PAGES.get(address.page)
         if page is None:
             return html.Div([html.H1("There is no such page"), dcc.Link("to the runs", href="/")]), "No such page"
         # A new name makes the browser forget the page before, whose table and figures would keep their state.

@@ -15,7 +15,7 @@ from launch.dashboard.figures import Figure, Theme
 from launch.dashboard.library import Library, Summary
 from launch.dashboard.news import marked, news
 from launch.dashboard.not_here import beyond, malformed, no_number, not_here, unknown
-from launch.dashboard.pages import run_notes
+from launch.dashboard.pages import notes_section
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
     axis_choice,
@@ -120,7 +120,7 @@ def layout(library: Library, address: Address) -> Any:
             ),
             html.P(id="panels-found", className="quiet", role="status"),
             linked([*sections(library, entry, address), _any_metric(offered, metrics, address)], address.text("axis")),
-            run_notes.layout(library, entry, address),
+            notes_section.layout(library, entry, address),
             section("config", "Config", config_parts(entry), address),
             *([] if has_failed else [log]),
             dcc.Store(id="run-key", data=entry.key),
@@ -177,7 +177,7 @@ def _member_settings(entry: Entry) -> str:
 def register(app: Dash, library: Library) -> None:
     """Add the page's callbacks."""
     remember_controls(app, "run", _CONTROLS)
-    run_notes.register(app, library)
+    notes_section.register(app, library)
     app.clientside_callback(  # type: ignore[no-untyped-call]
         ClientsideFunction("laser", "title"), Input("run-title", "data")
     )

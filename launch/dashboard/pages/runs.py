@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from launch.dashboard.address import Address, Control, address_of, controls_stor
 from launch.dashboard.checked import texts
 from launch.dashboard.comparing import setting_label
 from launch.dashboard.library import Library, Summary
+from launch.dashboard.member_groups import best_of_sweep, settings_among
 from launch.dashboard.not_here import beyond, not_here, quoted, unknown
 from launch.dashboard.pages import comparison
 from launch.dashboard.pages.further_columns import (
@@ -25,6 +27,7 @@ from launch.dashboard.pages.further_columns import (
     offered_columns,
 )
 from launch.dashboard.pages.parts import clock, labelled
+from launch.dashboard.pages.sweep_tables import evolves
 from launch.dashboard.table_view import COLUMN_DEFAULTS, NUMBER_FILTER, TEXT_FILTER, filters_of, sort_of
 from launch.recording.metric_table import RATE, RETURN
 from launch.records import listing
@@ -51,6 +54,10 @@ _AGE = _NUMBER | {
     "headerTooltip": "since the newest numbers; type a number N below to keep the runs of the last N hours",
     "valueFormatter": {"function": "ago(params)"},
 }
+_ABOUT_RETURN = (
+    f"the mean of the last {NUM_RETURNS} episodes; of a sweep with seeds: of its best setting over them, of another "
+    "sweep: of its best member"
+)
 _BEST_RETURN = (
     _NUMBER
     | BEST_FIRST
@@ -69,7 +76,7 @@ _COLUMNS = [
     _column("environment", "env", 100, tooltipField="env", **_TEXT),
     _column("env steps", "env_steps", 84, **_COUNT),
     _column("frames", "frames", 86, **_COUNT),
-    _column("return", "return", 76, **_NUMBER | BEST_FIRST),
+    _column("return", "return", 76, **_NUMBER | BEST_FIRST | {"headerTooltip": _ABOUT_RETURN}),
     _column("best", "best", 132, **_BEST_RETURN),
     _column("steps/s", "rate", 74, **_NUMBER),
     _column("bottleneck", "bottleneck", 100, flex=1, minWidth=100, tooltipField="bottleneck", **_TEXT),
@@ -260,18 +267,28 @@ def _rows(library: Library, chosen: Sequence[str] = (), with_archived: bool = Fa
     known = {entry.key: library.notes.among(notes, entry.path) for entry in entries.values()}
     out = {key for key, note in known.items() if note.archived and not with_archived}
     until = time.monotonic() + _PATIENCE_S
-    summaries = [library.summary(each, until) for each in entries.values() if not {each.key, each.sweep} & out]
+    summaries = [library.summary(each, until) for each in entries.values()]
+    members: dict[str, list[Summary]] = defaultdict(list)
+    for summary in summaries:
+        members[summary.entry.sweep].append(summary)
+    shown = [each for each in summaries if not {each.entry.key, each.entry.sweep} & out]
     # Running runs first, then the newest: users look for these.
-    order = sorted(summaries, key=lambda item: (item.status != "running", -_newest(item)))
-    return [_row(summary) | further_cells(summary, chosen, known[summary.entry.key]) for summary in order]
+    order = sorted(shown, key=lambda item: (item.status != "running", -_newest(item)))
+    return [
+        _row(summary, members[summary.entry.key]) | further_cells(summary, chosen, known[summary.entry.key])
+        for summary in order
+    ]
 
 
-def _row(summary: Summary) -> dict[str, Any]:
+def _row(summary: Summary, members: list[Summary]) -> dict[str, Any]:
+    """Return the cells of a run or of a sweep, whose return is that of its best setting over the seeds."""
     entry, latest = summary.entry, summary.latest
     config, moment, values = entry.config, latest.moment, latest.values
     rate = None
     if moment is not None and moment.seconds > 0:
         rate = values.get(RATE) if summary.status == "running" else moment.env_steps / moment.seconds
+    settings = [] if evolves(entry, []) else settings_among(members)
+    _, mean_return = best_of_sweep(settings, values.get(RETURN))
     return {
         "key": entry.key,
         "href": address_of(entry),
@@ -285,7 +302,7 @@ def _row(summary: Summary) -> dict[str, Any]:
         "env": printable(str(config.get("env", "")), 80),
         "env_steps": moment.env_steps if moment else None,
         "frames": moment.frames if moment else None,
-        "return": _rounded(values.get(RETURN)),
+        "return": _rounded(mean_return),
         "best": None if latest.best is None else _rounded(latest.best.mean_return),
         "best_at": None if latest.best is None else latest.best.env_steps,
         "rate": _rounded(rate),

@@ -14,10 +14,10 @@ from launch.dashboard.checked import one_of, whole
 from launch.dashboard.facets import View, zoom_in
 from launch.dashboard.figures import Figure, as_text
 from launch.dashboard.library import Library
-from launch.dashboard.member_groups import groups_of_members
+from launch.dashboard.member_groups import best_of_sweep, groups_of_members, has_seeds
 from launch.dashboard.news import marked, news
 from launch.dashboard.not_here import malformed, no_number, not_here, unknown
-from launch.dashboard.pages import sweep_exchange, sweep_members, sweep_population, sweep_settings
+from launch.dashboard.pages import notes_section, sweep_exchange, sweep_members, sweep_population, sweep_settings
 from launch.dashboard.pages.help import help_button
 from launch.dashboard.pages.parts import (
     MOST_SMOOTHING,
@@ -32,7 +32,6 @@ from launch.dashboard.pages.parts import (
 from launch.dashboard.pages.sweep_members import columns, members_table, rows_of_members
 from launch.dashboard.pages.sweep_tables import (
     evolves,
-    has_seeds,
     keys_of,
     settings_of_sweep,
     settings_table,
@@ -162,6 +161,7 @@ def layout(library: Library, address: Address) -> Any:
             sweep_settings.layout(address, keys),
             sweep_exchange.layout(address, entry, members),
             sweep_population.layout(library, address, entry, members, decisions),
+            notes_section.layout(library, entry, address),
             dcc.Store(id="sweep-key", data=entry.key),
             dcc.Store(id="sweep-seen"),
             dcc.Store(id="sweep-drawn"),
@@ -264,7 +264,8 @@ def register(app: Dash, library: Library) -> None:
             keys = keys_of(entry, members)
             settings = settings_of_sweep(library, entry, members, decisions)
             rows = rows_of_members(library, members, keys, decisions, settings)
-            best = short(max((row["return"] for row in rows if row["return"] is not None), default=None))
+            highest = max((row["return"] for row in rows if row["return"] is not None), default=None)
+            what, best = best_of_sweep(settings, highest)
             return marked(
                 rows,
                 columns(keys, rows, evolving=evolves(entry, decisions)),
@@ -273,7 +274,7 @@ def register(app: Dash, library: Library) -> None:
                 words_of(library.findings(summary)),
                 tiles_of_sweep(summary, rows, settings, evolving=evolves(entry, decisions)),
                 settings_table(settings, members) if has_seeds(settings) else [],
-                entry.name + (f" · best return {best}" if best else ""),
+                entry.name + ("" if best is None else f" · {what} {short(best)}"),
             )
 
         parts, known = news(*library.once(("sweep-words", key, state), words), seen)

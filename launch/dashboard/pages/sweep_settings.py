@@ -18,11 +18,12 @@ from launch.dashboard.figures import Figure, message_figure
 from launch.dashboard.importance import Importance, importances, too_few
 from launch.dashboard.incumbent import incumbent_figure
 from launch.dashboard.library import Library
+from launch.dashboard.member_groups import has_seeds
 from launch.dashboard.not_here import malformed, unknown
 from launch.dashboard.outcomes import Outcome, outcomes_of
 from launch.dashboard.pages.parts import labelled, later, make_later, panel
 from launch.dashboard.pages.sweep_members import rows_of_members
-from launch.dashboard.pages.sweep_tables import has_seeds, keys_of, settings_of_sweep
+from launch.dashboard.pages.sweep_tables import keys_of, settings_of_sweep
 from launch.dashboard.settings_figures import BY_RETURN
 from launch.dashboard.sweeps import read_decisions
 from launch.records.listing import Entry, printable

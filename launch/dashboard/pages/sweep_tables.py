@@ -10,7 +10,7 @@ from launch.dashboard.address import address_of
 from launch.dashboard.comparing import setting_label, show_setting
 from launch.dashboard.figures import as_text
 from launch.dashboard.library import Library, Summary
-from launch.dashboard.member_groups import member_label, settings_of
+from launch.dashboard.member_groups import has_seeds, member_label, settings_of
 from launch.dashboard.pages.parts import table, tile
 from launch.dashboard.pages.sweep_members import curve_mark
 from launch.dashboard.sweeps import Decision
@@ -103,8 +103,3 @@ def tiles_of_sweep(
     if evolving:
         tiles.append(tile("copied", str(sum(row["copied"] for row in rows)), "times"))
     return tiles
-
-
-def has_seeds(settings: list[SettingReturns]) -> bool:
-    """Return whether some setting has several members."""
-    return any(len(one.members) > 1 for one in settings)

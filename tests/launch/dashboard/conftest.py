@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,3 +43,26 @@ def browser(chromium: Any, address: str) -> Iterator[Any]:
             if url.scheme not in ("data", "blob", "about", "chrome"):
                 hosts.add(url.netloc)
     assert hosts == {urlsplit(address).netloc}
+
+
+@pytest.fixture
+def serve(browser: Any, address: str) -> Callable[..., AbstractContextManager[str]]:
+    """Serves another directory for a while, with options of the dashboard."""
+
+    @contextmanager
+    def serving(root: Path, **options: Any) -> Iterator[str]:
+        from launch.dashboard.server import open_server
+
+        with open_server(root, DashboardOptions(port=0, **options)) as (server, own):
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield own
+            finally:
+                browser.get("about:blank")
+                server.shutdown()
+                thread.join()
+        browser.get_log("performance")  # what this other server was asked is not for `browser` to judge
+        browser.get(address)
+
+    return serving

@@ -304,7 +304,7 @@ def test_the_agent_plays_live_step_by_step(browser, address, root) -> None:
     wait("the end", lambda: find(browser, "#live-said").text == "stopped")
 
 
-def test_an_atari_game_is_watched_in_colour_at_its_own_size(browser, address, tmp_path) -> None:
+def test_an_atari_game_is_watched_in_colour_at_its_own_size(browser, serve, tmp_path) -> None:
     config = load_preset("pong", {"steps": "64", "num-envs": "2", "network.features": "16", "quiet": True})
     train(dataclasses.replace(config, runtime="lockstep", run_dir=tmp_path / "runs" / "pong"))
     shown = """
@@ -318,44 +318,26 @@ def test_an_atari_game_is_watched_in_colour_at_its_own_size(browser, address, tm
       for (let i = 0; i < points.length; i += 4) if (points[i] !== points[i + 1]) coloured += 1;
       return [canvas.width, canvas.height, coloured / (points.length / 4) > 0.5];
     """
-    with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
-        threading.Thread(target=server.serve_forever).start()
-        try:
-            browser.get(f"{own}watch/pong")
-            wait("the button", lambda: find(browser, "#live-step")).click()
-            wait("a coloured picture", lambda: browser.execute_script(shown) == [160, 210, True], 90.0)
-            names = ["noop", "fire", "right", "left", "rightfire", "leftfire"]
-            wait("actions", lambda: sorted(texts(browser, "#live-actions .ytick text")) == sorted(names))
-        finally:
-            browser.get("about:blank")
-            server.shutdown()
-    browser.get_log("performance")  # what this other server was asked is not for the fixture to judge
-    browser.get(address)
-    wait("rows", lambda: names_in_table(browser))
+    with serve(tmp_path / "runs") as own:
+        browser.get(f"{own}watch/pong")
+        wait("the button", lambda: find(browser, "#live-step")).click()
+        wait("a coloured picture", lambda: browser.execute_script(shown) == [160, 210, True], 90.0)
+        names = ["noop", "fire", "right", "left", "rightfire", "leftfire"]
+        wait("actions", lambda: sorted(texts(browser, "#live-actions .ytick text")) == sorted(names))
 
 
-def test_an_agent_without_a_value_of_a_state_says_so_and_the_run_that_was_asked_for_plays(browser, address, tmp_path):
+def test_an_agent_without_a_value_of_a_state_says_so_and_the_run_that_was_asked_for_plays(browser, serve, tmp_path):
     for name, preset in (("a", "cartpole"), ("b", "sac_pendulum")):
         config = load_preset(preset, {"steps": "64", "num-envs": "2", "quiet": True})
         train(dataclasses.replace(config, runtime="lockstep", run_dir=tmp_path / "runs" / name))
-    with open_server(tmp_path / "runs", DashboardOptions(port=0)) as (server, own):
-        threading.Thread(target=server.serve_forever).start()
-        try:
-            browser.get(f"{own}watch/b")
-            wait("the button", lambda: find(browser, "#live-step")).click()
-            said = wait(
-                "words", lambda: text if "env steps" in (text := find(browser, "#live-said").text) else "", 90.0
-            )
-            assert said.startswith("b: Pendulum-v1, checkpoint of 64 env steps")
-            wait("curves", lambda: traces(browser, "Value estimate and reward") == ["reward, as learned"])
-            tiles = find(browser, "#live-tiles").text.splitlines()
-            assert tiles[tiles.index("none") + 1] == "the algorithm has none for a state alone"
-        finally:
-            browser.get("about:blank")
-            server.shutdown()
-    browser.get_log("performance")
-    browser.get(address)
-    wait("rows", lambda: names_in_table(browser))
+    with serve(tmp_path / "runs") as own:
+        browser.get(f"{own}watch/b")
+        wait("the button", lambda: find(browser, "#live-step")).click()
+        said = wait("words", lambda: text if "env steps" in (text := find(browser, "#live-said").text) else "", 90.0)
+        assert said.startswith("b: Pendulum-v1, checkpoint of 64 env steps")
+        wait("curves", lambda: traces(browser, "Value estimate and reward") == ["reward, as learned"])
+        tiles = find(browser, "#live-tiles").text.splitlines()
+        assert tiles[tiles.index("none") + 1] == "the algorithm has none for a state alone"
 
 
 def test_it_works_with_the_keyboard_and_remembers_the_theme(browser, address) -> None:

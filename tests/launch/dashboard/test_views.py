@@ -415,7 +415,7 @@ def test_seeds_of_one_setting_are_one_row_and_the_best_setting_is_by_their_mean(
     assert not [tile for tile in tiles if tile.startswith("copied")]  # nothing evolves
     wait("a curve for each setting", lambda: traces(browser, "Members").count("learning-rate 0.2") == 1)
     assert len(traces(browser, "Members")) == 6  # two lines, each with the two edges of its band
-    assert browser.title == "sweep · best return 500 · LASER"
+    assert browser.title == "sweep · best setting's return 310 · LASER"
     axes = (
         "return ['sweep-curves', 'sweep-best'].map((each) => document.querySelector('#' + each + ' .js-plotly-plot')"
         "._fullLayout.xaxis).map((axis) => [axis.title.text, Math.floor(axis.range[1] / 100)])"

@@ -1,4 +1,4 @@
-"""The part of a run's page for what users write about it."""
+"""The part of the page of a run or a sweep for what users write about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def layout(library: Library, entry: Entry, address: Address) -> Any:
     """Return the section; it is open if something is written."""
     note = library.notes.of(entry.path)
     is_closed = library.notes.read_only
-    about = f"kept in {library.notes.path.name} beside the runs; nothing is written into the run"
+    kind = "sweep" if entry.is_sweep else "run"
+    about = f"kept in {library.notes.path.name} beside the runs; nothing is written into the {kind}"
     return section(
         "notes",
         "Notes",
@@ -49,7 +50,7 @@ def layout(library: Library, entry: Entry, address: Address) -> Any:
                         "table of runs",
                         dcc.Checklist(
                             id="note-archived",
-                            options=[{"label": "leave this run out", "value": _ARCHIVED, "disabled": is_closed}],
+                            options=[{"label": f"leave this {kind} out", "value": _ARCHIVED, "disabled": is_closed}],
                             value=[_ARCHIVED] if note.archived else [],
                         ),
                         "choice",
@@ -61,6 +62,7 @@ def layout(library: Library, entry: Entry, address: Address) -> Any:
             html.P(
                 "this dashboard is read-only" if is_closed else about, id="note-said", className="quiet", role="status"
             ),
+            dcc.Store(id="note-key", data=entry.key),
         ],
         address,
         opens=note != Note(),
@@ -76,7 +78,7 @@ def register(app: Dash, library: Library) -> None:
         State("note", "value"),
         State("note-tags", "value"),
         State("note-archived", "value"),
-        State("run-key", "data"),
+        State("note-key", "data"),
         prevent_initial_call=True,
     )
     def save(clicks: Any, note: Any, tags: Any, archived: Any, key: Any) -> Any:
