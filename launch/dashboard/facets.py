@@ -197,10 +197,14 @@ def _seeds(known: Sequence[Series], limit: int, name: str, colour: int, view: Vi
     band = band_over_seeds(seeds, view.band, min(limit, MOST_POINTS))
     if band is None:
         return []
-    if not band.rests:
-        return [Curve(name, band.x, band.centre, band.low, band.high, colour)]
-    end = f"{name}: a seed ends here, the others go on"
-    return [behind(name, band.rests, colour), Curve(name, band.x, band.centre, band.low, band.high, colour, end=end)]
+    end = f"{name}: a seed ends here, the others go on" if band.rests else ""
+    drawn = [Curve(name, band.x, band.centre, band.low, band.high, colour, end=end)]
+    if band.rests:
+        drawn.insert(0, behind(name, band.rests, colour))
+    raw = band_over_seeds([(each.axes[view.axis], each.values) for each in known], view.band, min(limit, MOST_POINTS))
+    if view.half_width and raw is not None:
+        drawn.insert(0, Curve(name, raw.x, raw.centre, colour=colour, is_faint=True, in_legend=False))
+    return drawn
 
 
 def _missing(facet: Facet, shown: Sequence[Entry]) -> str:

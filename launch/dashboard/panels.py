@@ -28,6 +28,17 @@ SCALES: dict[Scale, str] = {"all": "all values", "most": "without outliers", "lo
 """Ranges of y axes: the whole range, that of the values between the 2nd and the 98th percentile, or decades."""
 _MOST = (2.0, 98.0)
 _MARGIN = 0.05
+_NO_BASELINE = {
+    "text": "areas on top of each other have no baseline",
+    "xref": "paper",
+    "yref": "paper",
+    "x": 1,
+    "y": 1,
+    "xanchor": "right",
+    "yanchor": "top",
+    "showarrow": False,
+    "font": {"size": 10.5},
+}
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Learning": (
@@ -116,7 +127,7 @@ def draw(
         curves = [*_baseline(panel.chosen(series), baselines, axis, half_width), *curves]
     curves, y_title = in_byte_units(curves, panel.y_title)
     is_free = panel.y_range is None and not panel.stacked
-    return line_figure(
+    figure = line_figure(
         curves,
         AXIS_TITLES[axis],
         y_title,
@@ -127,6 +138,9 @@ def draw(
         from_zero=panel.from_zero and scale == "all",
         stacked=panel.stacked,
     )
+    if baselines and panel.stacked:
+        figure["layout"]["annotations"] = [_NO_BASELINE]
+    return figure
 
 
 def _baseline(lines: Sequence[Line], runs: Sequence[Mapping[str, Series]], axis: Axis, half_width: int) -> list[Curve]:

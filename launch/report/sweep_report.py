@@ -10,7 +10,7 @@ from typing import Any
 
 from launch.errors import LaunchError
 from launch.evaluation.evaluation_result import Interval
-from launch.evaluation.settings_compared import best_setting, compare_settings
+from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.formats import short
 from launch.records.lineage import Decision, Lineage, ancestry
@@ -49,10 +49,12 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
         [_row(member) for member in members],
     )
     page.paragraph(
-        "Scores are of the newest 20 training episodes. The best member was chosen by them, so it looks too good."
+        "Scores are of each member's newest training episodes, at most 20. The best was chosen by them, so it looks "
+        "too good."
     )
-    if not (path / "lineage.jsonl").is_file():  # members of a population change their settings
-        _add_settings(page, members)
+    # Members of a population change their settings.
+    settings = [] if (path / "lineage.jsonl").is_file() else _settings(members)
+    _add_settings(page, settings)
     page.heading("Curves")
     lines = _curves(members)
     if lines:
@@ -77,10 +79,12 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     page.heading("To repeat it")
     page.code(Recorded(path).repeat)
     page.paragraph(f"The original command: {record['command']}")
-    best = next((member for member in members if not member.error), None)
-    if best is not None:
-        page.heading(f"The best, member {best.number}, by itself")
-        add_settings(page, best.recorded)
+    winner = best_setting(settings) if settings else None
+    among = [each for each in members if not each.error and (winner is None or each.number in winner.members)]
+    if among:
+        what = "The best" if winner is None else "The best of the best setting"
+        page.heading(f"{what}, member {among[0].number}, by itself")
+        add_settings(page, among[0].recorded)
     return page, pictures
 
 
@@ -130,10 +134,15 @@ def _row(member: _Member) -> Sequence[str]:
     )
 
 
-def _add_settings(page: Page, members: Sequence[_Member]) -> None:
-    """Add the mean return of each setting over its seeds, best first."""
+def _settings(members: Sequence[_Member]) -> list[SettingReturns]:
+    """Return the settings over their seeds, best first; [] if no setting has several."""
     settings = compare_settings((member.number, member.overrides, member.score) for member in members)
-    if not any(len(one.returns) > 1 for one in settings):
+    return settings if any(len(one.returns) > 1 for one in settings) else []
+
+
+def _add_settings(page: Page, settings: Sequence[SettingReturns]) -> None:
+    """Add the mean return of each setting over its seeds, best first."""
+    if not settings:
         return
     page.heading("Over seeds")
     rows = [

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, texts, traces, wait
 
@@ -35,6 +36,9 @@ def root(shared_runs) -> Path:
     one("killed", {"totals/episodes": 30.0}, log="2026-01-01 00:00:00 running: there\n")
     one("lossy", {"totals/episodes": 30.0, "totals/unrolls_lost/died": 12.0})
     make_run("noisy", [{"charts/mean_return": value} for value in RAW], begun=begun)
+    for seed in range(2):
+        rows = [{"charts/mean_return": 0.5 * n + seed + 3.0 * (-1) ** n} for n in range(100)]
+        make_run(f"rising {seed}", rows, begun=begun, config={"seed": seed, "steps": 3000})
     for seed, value in enumerate(SEEDS):
         make_run(
             f"seed {seed}", [{"charts/mean_return": value}] * 100, begun=begun, config={"seed": seed, "steps": 2000}
@@ -132,3 +136,18 @@ def test_smoothing_keeps_the_raw_curve_faint_behind_the_smooth_one(browser, addr
     assert width < own_width
     assert opacity < own_opacity == 1
     assert graphs(browser) == [RETURN]
+
+
+def test_a_smooth_mean_of_seeds_lies_on_its_raw_one_and_is_right_at_its_ends(browser, address, root) -> None:
+    browser.get(f"{address}?run=rising%200&run=rising%201&curves=range&smoothing=20")
+    wait("the raw mean, the band's edges and the mean", lambda: len(traces(browser, RETURN)) == 4)
+    drawn = """
+      const plot = document.querySelector('#comparison .js-plotly-plot');
+      return plot._fullData.map((each) => [each.opacity, Array.from(each.x), Array.from(each.y)]);
+    """
+    (opacity, x, raw), *_, (_, _, smooth) = browser.execute_script(drawn)
+    assert opacity < 1
+    steps = np.arange(100)
+    assert raw == pytest.approx(np.interp(x, 100 * steps, 0.5 * steps + 0.5 + 3.0 * (-1.0) ** steps), abs=1e-4)
+    # The mean of the points within reach would be 5 off at both ends.
+    assert smooth == pytest.approx(0.005 * np.array(x) + 0.5, abs=0.5)

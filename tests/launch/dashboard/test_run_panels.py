@@ -24,7 +24,12 @@ def root(shared_runs) -> Path:
     begun = time.time() - 1000.0
     for name, factor in (("one", 1.0), ("other", 2.0)):
         rows = [
-            {"charts/mean_return": factor * n, "entropy": factor, "value_loss": 1e6 if n < 1 else 1.0 + n / 100}
+            {
+                "charts/mean_return": factor * n,
+                "entropy": factor,
+                "busy/environment": factor,
+                "value_loss": 1e6 if n < 1 else 1.0 + n / 100,
+            }
             for n in range(100)
         ]
         make_run(name, rows, begun=begun)
@@ -152,6 +157,12 @@ def test_a_baseline_lies_under_every_panel(browser, address, root) -> None:
     lines = f"return {_PLOT}._fullData.map((each) => [each.line.dash, each.y.at(-1)])"
     assert browser.execute_script(lines, "Return") == [["dot", 198.0], ["solid", 99.0]]
     wait("the entropy's", lambda: browser.execute_script(lines, "Entropy") == [["dot", 2.0], ["solid", 1.0]])
+
+    words = f"return Array.from({_PANEL}.querySelectorAll('.annotation-text'), (each) => each.textContent)"
+    threads = "Where threads spend their time"
+    why_not = ["areas on top of each other have no baseline"]
+    wait("why some panels have none", lambda: browser.execute_script(words, threads) == why_not)
+    assert traces(browser, threads) == ["environment"]
     assert "other" in find(browser, "#run-baseline").text
     find(browser, "#run-baseline .dash-dropdown-clear").click()
     wait("one run", lambda: traces(browser, "Return") == ["last 20 episodes"])
