@@ -2,11 +2,12 @@
 (function () {
   "use strict";
 
-  /* A picture joins the others of its group when the pointer first comes to it, or a key is pressed on it. */
+  /* A picture joins the others when the pointer first comes to it, or a key is pressed on it. */
+  const LINKED = ".linked .js-plotly-plot";
   let busy = false;
   for (const event of ["pointerover", "pointerdown"]) {
     document.addEventListener(event, function (found) {
-      const plot = found.target.closest && found.target.closest(".linked .js-plotly-plot");
+      const plot = found.target.closest && found.target.closest(LINKED);
       if (plot) window.laser.link(plot);
     }, true);
   }
@@ -37,7 +38,7 @@
   function others(plot, act) {
     if (busy) return;
     busy = true;
-    for (const other of plot.closest(".linked").querySelectorAll(".js-plotly-plot")) {
+    for (const other of document.querySelectorAll(LINKED)) {
       if (other === plot || !other._fullData || !other._fullData.length || !isSeen(other)) continue;
       window.laser.sayValues(other);
       act(other);
@@ -61,7 +62,7 @@
     const group = plot.closest(".linked");
     if (x !== undefined) {
       busy = true;
-      const all = Array.from(group.querySelectorAll(".js-plotly-plot")).filter((other) => other !== plot);
+      const all = Array.from(document.querySelectorAll(LINKED)).filter((other) => other !== plot);
       Promise.all(all.map((other) => window.Plotly.relayout(other,
         x ? { "xaxis.range": x.slice() } : { "xaxis.autorange": true }))).finally(() => { busy = false; });
     }

@@ -108,7 +108,7 @@ def panel(
 
 
 def linked(content: Sequence[Any], axis: str, class_name: str = "") -> html.Div:
-    """Return figures over the same x axis, which have one crosshair and one zoom (see assets/figures.js).
+    """Return figures over the x axis of the page, all of which have one crosshair and one zoom (see assets/figures.js).
 
     Args:
         content: parts with the figures, each in a `panel` with a `facet`.

@@ -17,10 +17,12 @@ from launch.dashboard.exchange_figures import (
     course_figure,
     exchange_figure,
 )
+from launch.dashboard.facets import zoom_in
+from launch.dashboard.figures import Figure
 from launch.dashboard.library import Library
 from launch.dashboard.member_groups import MOST_GROUPS, few_groups, member_label
 from launch.dashboard.not_here import unknown
-from launch.dashboard.pages.parts import labelled, later, make_later, panel
+from launch.dashboard.pages.parts import labelled, later, linked, make_later, panel
 from launch.records.listing import Entry
 from launch.records.series import AXES
 
@@ -49,7 +51,10 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
     figures = html.Div(
         [
             panel("Who learns from whom", "exchange", tall, [ABOUT]),
-            panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE]),
+            linked(
+                [panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE], facet="course")],
+                address.text("axis"),
+            ),
         ],
         className="halves",
     )
@@ -89,8 +94,9 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("exchange-drawn", "data"),
+        State("zoom", "data"),
     )
-    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, tick: Any, key: Any, drawn: Any) -> Any:
+    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, _: Any, key: Any, drawn: Any, zoom: Any) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
@@ -102,11 +108,10 @@ def register(app: Dash, library: Library) -> None:
         if state == drawn:
             raise PreventUpdate
         groups = few_groups(library, members)
-        figures = library.once(
-            ("exchange", key, state),
-            lambda: (
-                exchange_figure(library, groups, what, theme),
-                course_figure(library, whose, groups, what, axis, theme),
-            ),
-        )
-        return *figures, state
+
+        def figures() -> tuple[Figure, Figure]:
+            course = course_figure(library, whose, groups, what, axis, theme)
+            zoom_in(course, zoom, "course", axis, f"{what} {reader}")
+            return exchange_figure(library, groups, what, theme), course
+
+        return *library.once(("exchange", key, state, str(zoom)), figures), state

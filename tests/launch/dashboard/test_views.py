@@ -455,6 +455,29 @@ def test_who_learns_from_whom_is_a_map_and_a_course(browser, address, root) -> N
     wait("its shares", lambda: browser.execute_script(course)[4:5] == pytest.approx([3 / 8]))
 
 
+def test_the_course_of_who_learns_from_whom_has_the_zoom_of_the_curves(browser, address, root) -> None:
+    from selenium.webdriver import ActionChains
+
+    course, heights = "The same over time, for one member", "return document.querySelector('#exchange-course "
+    heights += ".js-plotly-plot')._fullLayout.yaxis.range"
+    browser.get(f"{address}sweep/sweep?reader=4")
+    bring(browser, "exchange")
+    wait("the course", lambda: traces(browser, course))
+    whole = x_range(browser, "Members")
+    place = find(browser, "#exchange-course .nsewdrag")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    across = ActionChains(browser).move_to_element_with_offset(place, -60, -40).click_and_hold()
+    across.move_by_offset(60, 40).move_by_offset(60, 40).release().perform()
+    wait("the curves to follow", lambda: x_range(browser, course) == x_range(browser, "Members") != whole)
+    zoomed, height = x_range(browser, course), browser.execute_script(heights)
+    kept = json.loads(query(browser)["zoom"][0])
+    assert (kept["x"], kept["y"]) == (zoomed, {"course share 4": height})
+    browser.refresh()
+    bring(browser, "exchange")
+    wait("the same after a reload", lambda: zoomed == x_range(browser, course) == x_range(browser, "Members"))
+    assert browser.execute_script(heights) == height
+
+
 def test_what_is_far_below_is_made_when_it_is_nearly_in_view_and_what_is_hidden_never(browser, address, root) -> None:
     size = browser.get_window_size()
     drawn = "return Array.from(document.querySelectorAll('[data-later] .js-plotly-plot')).map((plot) => plot.closest("
