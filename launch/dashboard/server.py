@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
 import os
 import socket
@@ -62,6 +63,10 @@ def open_server(root: Path, options: DashboardOptions) -> Iterator[tuple[BaseWSG
     """
     token = options.token or ("" if is_loopback(options.host) else new_token())
     _check_port(options)
+    # The importance of settings imports scikit-learn in the background, and that imports pandas where it is installed.
+    # Plotly cannot write a response while another thread imports pandas, so this is done first.
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pandas")
     live = LiveView(command=(*PLAYER, "--trust") if options.trust else PLAYER)
     app = make_app(Library(root, read_only=options.read_only), live, options.host, token)
     server = make_server(options.host.strip("[]"), options.port, app.server, threaded=True, request_handler=_Quiet)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -375,3 +376,26 @@ def test_beyond_this_machine_there_is_always_a_token(tmp_path) -> None:
     token = "my-own-long-token"
     with open_server(tmp_path, DashboardOptions(host="0.0.0.0", port=0, token=token)) as (_, address):
         assert address.endswith("?token=" + token)
+
+
+_WHILE_IMPORTING = """
+import sys, threading, time
+from pathlib import Path
+from dash import html
+from dash._utils import to_json
+from launch.dashboard.options import DashboardOptions
+from launch.dashboard.server import open_server
+with open_server(Path(sys.argv[1]), DashboardOptions(port=0)):
+    to_json(html.Div(html.Div()))  # the first call imports
+    importing = threading.Thread(target=__import__, args=("sklearn.ensemble",))
+    importing.start()
+    while importing.is_alive():
+        to_json(html.Div(html.Div()))
+        time.sleep(0.002)
+"""
+
+
+@pytest.mark.slow
+def test_pages_are_answered_while_scikit_learn_is_imported_for_the_importance_of_settings(tmp_path) -> None:
+    done = subprocess.run([sys.executable, "-c", _WHILE_IMPORTING, str(tmp_path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
