@@ -12,6 +12,7 @@ from typing import Any
 
 from laser.environments import task_ids
 from launch.evaluation.evaluation_result import TaskResult
+from launch.formats import short
 from launch.recording.metric_table import RETURN
 from launch.records.inside import is_own_file
 from launch.records.listing import VIDEO_TYPES
@@ -85,8 +86,11 @@ class Recorded:
         if not (self.path / SCHEDULE_NAME).is_file():
             return {}
         changes = read_changes(self.path / SCHEDULE_NAME)
-        first = dict(self.settings)
-        last = {key: f"{value:.4g}" for change in changes for key, value in change.settings.items()}
+        first = {
+            leaf.key: short(leaf.value) if type(leaf.value) in (int, float) else show(leaf.value)
+            for leaf in find_leaves(self.config)
+        }
+        last = {key: short(value) for change in changes for key, value in change.settings.items()}
         return {key: (first.get(key, ""), value) for key, value in last.items() if first.get(key) != value}
 
     @cached_property

@@ -170,6 +170,14 @@ def test_settings_that_pbt_changed_are_shown_as_they_ended_and_repeated(made, tm
     write_changes(run / "schedule.json", [*changes, SettingsChange(200, {"algorithm.learning-rate": 0.001})])
     recorded = Recorded(run)
     assert recorded.ended_settings["algorithm.learning-rate"] == ("0.002", "0.001")
+    ended = {
+        "algorithm.learning-rate": 1e-5,
+        "algorithm.optimizer-epsilon": recorded.config.algorithm.optimizer_epsilon,
+    }
+    write_changes(run / "schedule.json", [*changes, SettingsChange(200, ended)])
+    again = Recorded(run).ended_settings
+    assert again["algorithm.learning-rate"] == ("0.002", "1e-5")
+    assert "algorithm.optimizer-epsilon" not in again
     words = shlex.split(recorded.repeat)
     assert words[-2:] == ["--settings-schedule", str(run / "schedule.json")]
     assert parse_train(words[2:]).settings_schedule == run / "schedule.json"
