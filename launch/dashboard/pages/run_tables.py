@@ -46,7 +46,7 @@ def tiles_of_run(summary: Summary) -> list[Any]:
         *([] if moment.frames == moment.env_steps else [tile("frames", f"{moment.frames:,}", "")]),
         tile("learner steps", f"{moment.learner_steps:,}", ""),
         tile("return", short(values.get(RETURN)) or "none yet", _episodes(values)),
-        tile("env steps / s", f"{rate:,.0f}", left),
+        tile("env steps / s", short(rate), left),
         tile("training time", duration(moment.seconds), f"newest numbers {ago(summary.age_s)}"),
         tile("bottleneck", printable(name, 40) or "unknown", printable(rest.rstrip(")"), 60)),
     ]

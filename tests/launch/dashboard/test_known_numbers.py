@@ -12,6 +12,8 @@ import pytest
 from in_chromium import IN_CHROMIUM, find, graphs, texts, traces, wait
 
 from launch.presets import load_preset
+from launch.records.metrics_db import MetricsDb
+from launch.records.tick import Tick
 from launch.train import train
 
 pytestmark = IN_CHROMIUM
@@ -35,6 +37,8 @@ def root(shared_runs) -> Path:
     one("solved", {"totals/episodes": 30.0}, log="2026-01-01 00:00:00 finished: solved\n")
     one("killed", {"totals/episodes": 30.0}, log="2026-01-01 00:00:00 running: there\n")
     one("lossy", {"totals/episodes": 30.0, "totals/unrolls_lost/died": 12.0})
+    with MetricsDb(make_run("slow", config={"steps": 1000}) / "metrics.db") as metrics:
+        metrics.write(Tick(100.0, begun, 40, 40, 1), {"charts/mean_return": 1.0})
     make_run("noisy", [{"charts/mean_return": value} for value in RAW], begun=begun)
     for seed in range(2):
         rows = [{"charts/mean_return": 0.5 * n + seed + 3.0 * (-1) ** n} for n in range(100)]
@@ -71,6 +75,13 @@ def test_a_solved_run_says_so_beside_its_env_steps(browser, address, root) -> No
     for run, said in (("solved", "solved, of at most 1,000"), ("old", "20 % of 1,000")):
         browser.get(f"{address}run/{run}")
         assert tiles(browser)["env steps"] == ["200", said]
+
+
+def test_a_slow_run_has_a_speed(browser, address, root) -> None:
+    browser.get(f"{address}run/slow")
+    assert tiles(browser)["env steps / s"][0] == "0.4"
+    browser.get(f"{address}run/old")
+    assert tiles(browser)["env steps / s"][0] == "100"
 
 
 def test_a_run_says_what_it_lost_and_a_killed_one_not_that_nothing_was(browser, address, root) -> None:
