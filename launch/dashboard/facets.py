@@ -223,13 +223,17 @@ def _add_references(figure: Figure, facet: Facet, theme: Theme) -> None:
     lines = [] if reference is None else [("random", reference.random), ("human", reference.human)]
     goals = {entry.config.get("stop_at_return") for entry in facet.entries}
     lines += [("stop at return", goal) for goal in goals if isinstance(goal, (int, float)) and math.isfinite(goal)]
+    is_log = figure["layout"]["yaxis"].get("type") == "log"
+    if is_log:
+        lines = [(name, y) for name, y in lines if y > 0]
     figure["layout"]["shapes"] = [
         {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y}
         | {"line": {"color": ink(theme), "width": 1, "dash": "dot"}}
         for _, y in lines
     ]
     figure["layout"]["annotations"] = [
-        {"xref": "paper", "x": 1, "y": y, "text": as_text(name), "showarrow": False}
+        # Plotly places a line at its value on any axis, and a text at its exponent on a logarithmic one.
+        {"xref": "paper", "x": 1, "y": math.log10(y) if is_log else y, "text": as_text(name), "showarrow": False}
         | {"xanchor": "right", "yanchor": "bottom", "font": {"size": 10.5}}
         for name, y in lines
     ]
