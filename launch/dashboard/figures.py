@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from launch.formats import axis_formats, byte_unit, short
+from launch.formats import axis_formats, byte_unit, pointer_format, short
 
 Theme = Literal["light", "dark"]
 Figure = dict[str, Any]
@@ -35,6 +35,8 @@ _LINE = 48
 _MOST_MARKS = 8
 """Values of a setting that all stand at its axis."""
 _COUNTED = 100.0
+_LEGEND_SHARE = 0.24
+"""Greatest share of a figure's height for its legend, which scrolls to further names: half is left for the curves."""
 _MOST_IN_BOX = 10
 """Curves whose values fit into the strip above them; of more curves a label at the pointer shows the nearest one."""
 _CLOSEST: dict[str, Any] = {"hovermode": "closest", "hoverdistance": 60, "spikedistance": -1}
@@ -130,6 +132,8 @@ def line_figure(
         stacked: draw areas on top of each other, for shares.
     """
     traces: list[dict[str, Any]] = []
+    has_legend = sum(curve.in_legend and not curve.is_baseline for curve in curves) > 1
+    names_nearest = sum(curve.in_legend for curve in curves) > _MOST_IN_BOX
     for place, curve in enumerate(curves):
         number = place if curve.colour is None else curve.colour
         colour = colour_of(number, theme)
@@ -153,25 +157,25 @@ def line_figure(
             trace |= {"showlegend": False, "opacity": 0.75, "line": {"color": colour, "width": 1.5, "dash": "dot"}}
         if not curve.in_legend:
             trace |= {"showlegend": False, "hoverinfo": "skip"}
+        else:
+            trace |= at_pointer(curve.y)
+            if names_nearest:
+                value = "%{customdata}" if "customdata" in trace else "%{y}"
+                trace["hovertemplate"] = f"%{{fullData.name}}: {value}<br>%{{x}} {as_text(x_title)}<extra></extra>"
         if stacked:
             trace |= {"stackgroup": "all", "line": {"color": colour, "width": 0.5}, "fillcolor": _rgba(colour, 0.75)}
         traces.append(trace)
         if curve.end and len(curve.x):
             traces.append(_end(curve, colour))
     layout = base_layout(theme, x_title, y_title)
-    layout["showlegend"] = sum(curve.in_legend and not curve.is_baseline for curve in curves) > 1
-    if sum(curve.in_legend for curve in curves) > _MOST_IN_BOX:
+    layout["showlegend"] = has_legend
+    if names_nearest:
         layout |= _CLOSEST
         for axis in ("xaxis", "yaxis"):
             layout[axis] |= _CROSSHAIR | {"spikecolor": _INK[theme]}
-        for trace in traces:
-            if "hovertemplate" not in trace and trace.get("hoverinfo") != "skip":
-                trace["hovertemplate"] = f"%{{fullData.name}}: %{{y}}<br>%{{x}} {as_text(x_title)}<extra></extra>"
-    furthest = max((float(np.nanmax(curve.x, initial=0.0)) for curve in curves), default=0.0)
-    layout["xaxis"] |= axis_formats([furthest])
-    if furthest >= _COUNTED:  # steps are counts, which are shown in full
-        layout["xaxis"]["hoverformat"] = ",.0f"
-    layout["yaxis"] |= axis_formats(float(np.nanmax(np.abs(curve.y), initial=0.0)) for curve in curves)
+    furthest = max((greatest(curve.x) for curve in curves), default=0.0)
+    # Steps are counts, which are shown in full.
+    layout["xaxis"] |= axis_formats(furthest) | {"hoverformat": ",.0f" if furthest >= _COUNTED else ",.4~g"}
     if log_y:
         layout["yaxis"]["type"] = "log"
     if from_zero and not log_y:
@@ -180,7 +184,29 @@ def line_figure(
         y_range = (0.0, 1.08 * max(highest, tallest) or 1.0)
     if y_range is not None:
         layout["yaxis"] |= {"range": list(y_range), "autorange": False}
+    drawn = [y_range] if y_range is not None else [part for each in curves for part in (each.y, each.low, each.high)]
+    most = max((greatest(part) for part in drawn if part is not None), default=0.0)
+    layout["yaxis"] |= axis_formats(most, is_log=log_y)
     return {"data": traces, "layout": layout}
+
+
+def at_pointer(values: np.ndarray) -> dict[str, Any]:
+    """Return how a trace writes its values at the pointer: by a format, or as texts where no format suits all of them.
+
+    Args:
+        values: [N], on the y axis.
+    """
+    sizes = np.abs(values[np.isfinite(values)])
+    if form := pointer_format(float(np.min(sizes, initial=np.inf)), greatest(values)):
+        return {"yhoverformat": form}
+    texts = [short(value) for value in values.tolist()]
+    return {"customdata": texts, "hovertemplate": "%{fullData.name} : %{customdata}<extra></extra>"}
+
+
+def greatest(values: Any) -> float:
+    """Return the greatest size of the finite values in an array or a list, 0 without any."""
+    sizes = np.abs(np.asarray(values, float))
+    return float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
 
 
 def scatter_figure(
@@ -218,13 +244,14 @@ def scatter_figure(
     layout["hovermode"] = "closest"
     layout["showlegend"] = False
     numbers = [value for value in x if isinstance(value, (int, float))]
-    layout["yaxis"] |= axis_formats(map(abs, y))
-    layout["xaxis"] |= axis_formats(map(abs, numbers))
+    layout["yaxis"] |= axis_formats(greatest(y))
+    is_log = False
     if len(numbers) < len(x):
         layout["xaxis"]["type"] = "category"
     elif numbers and min(numbers) > 0 and max(numbers) / min(numbers) >= 30:
-        layout["xaxis"]["type"] = "log"
-        layout["xaxis"]["dtick"] = 1
+        is_log = True
+        layout["xaxis"] |= {"type": "log", "dtick": 1}
+    layout["xaxis"] |= axis_formats(greatest(numbers), is_log=is_log)
     marks = sorted(set(numbers))
     if len(numbers) == len(x) and len(marks) <= _MOST_MARKS:
         layout["xaxis"] |= {"tickvals": marks, "ticktext": [short(value) for value in marks]}
@@ -300,7 +327,7 @@ def heat_figure(
         "xgap": 1,
         "ygap": 1,
         "showscale": not fits,
-        "colorbar": {"thickness": 10, "tickformat": ".0%" if share else ""},
+        "colorbar": {"thickness": 10} | ({"tickformat": ".0%"} if share else axis_formats(greatest(values))),
         "hovertemplate": f"{hover}<extra></extra>",
     }
     if from_zero:
@@ -336,6 +363,7 @@ def message_figure(text: str, theme: Theme = "light") -> Figure:
 def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
     """Return the layout that all figures share."""
     axis = {"gridcolor": _GRID[theme], "zeroline": False, "linecolor": _GRID[theme], "automargin": True}
+    axis |= axis_formats(0.0)
     return {
         "font": {"family": _FONT, "size": 12, "color": _INK[theme]},
         "paper_bgcolor": _PAPER[theme],
@@ -344,7 +372,8 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "margin": {"l": 48, "r": 14, "t": 20, "b": 38},
         "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}},
         "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}}
+        | {"maxheight": _LEGEND_SHARE},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": _PAPER[theme], "font": {"color": _INK[theme]}, "namelength": -1},
         # Keep zoom and hidden lines over updates.

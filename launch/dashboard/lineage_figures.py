@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launch.dashboard.figures import Curve, Figure, Theme, as_text, base_layout, colour_of, encoded, ink
+from launch.dashboard.figures import (
+    Curve,
+    Figure,
+    Theme,
+    as_text,
+    at_pointer,
+    base_layout,
+    colour_of,
+    encoded,
+    greatest,
+    ink,
+)
+from launch.formats import axis_formats
 
 
 def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") -> Figure:
@@ -24,7 +36,8 @@ def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") 
     for place, curve in enumerate(curves):
         end = "" if place == 0 else str(place + 1)
         bottom = 1.0 - (place + 1) * height
-        layout[f"yaxis{end}"] = first_axis | {
+        layout[f"yaxis{end}"] = first_axis | axis_formats(greatest(curve.y))
+        layout[f"yaxis{end}"] |= {
             "domain": [bottom + 0.12 * height, bottom + 0.95 * height],
             "title": {"text": as_text(curve.name), "standoff": 6},
             "rangemode": "tozero",
@@ -40,7 +53,10 @@ def steps_figure(curves: Sequence[Curve], x_title: str, theme: Theme = "light") 
                 "yaxis": f"y{end}",
                 "line": {"color": colour_of(place, theme), "width": 2, "shape": "hv"},
             }
+            | at_pointer(curve.y)
         )
+    furthest = max((greatest(curve.x) for curve in curves), default=0.0)
+    layout["xaxis"] |= axis_formats(furthest) | {"hoverformat": ",.0f"}
     layout["xaxis"] |= {"anchor": "y" if len(curves) < 2 else f"y{len(curves)}"}
     return {"data": traces, "layout": layout}
 
@@ -120,6 +136,7 @@ def lineage_figure(
         for at, model, to, _ in copies
         if model in rows and to in rows and model != to
     ]
+    layout["xaxis"] |= axis_formats(greatest(list(ends.values())))
     layout["yaxis"] |= {
         "tickvals": list(rows.values()),
         "ticktext": [as_text(lanes[member]) for member in rows],

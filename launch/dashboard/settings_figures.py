@@ -15,6 +15,7 @@ from launch.dashboard.figures import (
     as_text,
     base_layout,
     colour_of,
+    greatest,
     heat_figure,
     ink,
     message_figure,
@@ -23,7 +24,7 @@ from launch.dashboard.figures import (
 )
 from launch.dashboard.importance import Importance
 from launch.dashboard.outcomes import NO_RETURN, Outcome, Value, ordered, varied
-from launch.formats import short
+from launch.formats import axis_formats, short
 from launch.records.listing import printable
 
 BY_RETURN = "return"
@@ -218,14 +219,17 @@ def _two_as_points(known: Sequence[Outcome], across: str, down: str, theme: Them
     trace |= {
         "mode": "markers",
         "y": [one.settings[down] for one in both],
-        "hovertemplate": "%{x}, %{y}: %{text}<extra></extra>",
+        "customdata": [[as_text(_named(one.settings[key])) for key in (across, down)] for one in both],
+        "hovertemplate": "%{customdata[0]}, %{customdata[1]}: %{text}<extra></extra>",
     }
     trace["marker"]["color"] = _colours([one.value for one in both], theme)
-    numbers = [one.settings[down] for one in both]
-    if any(isinstance(value, str) for value in numbers):
+    values = [one.settings[down] for one in both]
+    numbers = [value for value in values if isinstance(value, float | int)]
+    if len(numbers) < len(values):
         down_axis["type"] = "category"
-    elif _is_wide([value for value in numbers if isinstance(value, float | int)]):
-        down_axis["type"] = "log"
+    else:
+        is_log = _is_wide(numbers)
+        down_axis |= axis_formats(greatest(numbers), is_log=is_log) | ({"type": "log"} if is_log else {})
     return figure
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 from written_numbers import WRITTEN
 
-from launch.formats import axis_formats, byte_unit, short, size
+from launch.formats import axis_formats, byte_unit, pointer_format, short, size
 
 
 @pytest.mark.parametrize(("value", "text"), WRITTEN.items())
@@ -31,15 +31,31 @@ def test_bytes_are_in_the_unit_that_suits_them():
 
 
 @pytest.mark.parametrize(
-    ("largest", "marks", "at_pointer"),
+    ("values", "form"),
     [
-        (1e-4, "~e", ".3~e"),
-        (0.5, ",~r", ",.4~r"),
-        (11368.88, ",~r", ",.5~r"),
-        (123456.7, ",~r", ",.6~r"),
-        (4e8, "~s", ".4~s"),
-        (0.0, ",~r", ",.4~r"),
+        ((1e-5, 9e-4), ".2~e"),
+        ((1e-5, 0.5), ",.4~g"),
+        ((1.0, 11368.88), ",.5~g"),
+        ((0.5, 123456.7), ",.6~g"),
+        ((1e6, 4e8), ".4~s"),
+        ((0.5, 1e6), ""),
+        ((0.0, 0.0), ",.4~g"),
+        ((0.0, 9e-4), ""),
+        ((0.0, 0.5), ",.4~g"),
     ],
 )
-def test_an_axis_is_written_by_its_largest_value(largest, marks, at_pointer):
-    assert axis_formats([0.1 * largest, largest, math.nan]) == {"tickformat": marks, "hoverformat": at_pointer}
+def test_values_at_the_pointer_have_a_format_that_suits_all_of_them(values, form):
+    assert pointer_format(*values) == form
+
+
+def test_an_axis_is_written_by_what_it_shows():
+    assert axis_formats(9e-4)["tickformat"] == axis_formats(9e-4, is_log=True)["tickformat"] == "~e"
+    assert axis_formats(0.5)["exponentformat"] == axis_formats(0.0)["exponentformat"] == "e"
+    assert axis_formats(1e6)["exponentformat"] == "SI"
+
+
+def test_marks_of_decades_are_written_by_the_rule():
+    names = axis_formats(1e9, is_log=True)["labelalias"]
+    known = {"0.000001": "1e-6", "0.0002": "2e-4", "0.0009": "9e-4", "1e+6": "1M", "5e+8": "500M", "1e+9": "1G"}
+    assert names.items() >= known.items()
+    assert all(short(float(text)) == name for text, name in names.items())

@@ -155,7 +155,7 @@ def test_any_column_of_a_tick_can_be_the_axis(make_run, axis) -> None:
 def test_small_numbers_are_powers_of_ten_and_bytes_are_mebibytes(make_run) -> None:
     x = np.arange(3.0)
     assert line_figure([Curve("a", x, x * 1e-4)], "x")["layout"]["yaxis"]["tickformat"] == "~e"
-    assert line_figure([Curve("a", x, x)], "x")["layout"]["yaxis"]["hoverformat"] == ",.4~r"
+    assert line_figure([Curve("a", x, x)], "x")["data"][0]["yhoverformat"] == ",.4~g"
     rows = [{"replay/memory_bytes": 3.0 * 2**20}] * 2
     path = make_run("a", rows) / "metrics.db"
     panel = next(panel for panel in panels_of(rows[0]) if panel.key == "bytes")
