@@ -32,8 +32,8 @@ from launch.records.series import Axis, Series
 POINTS_OF_A_CURVE = 800
 """Most points of one curve."""
 
-_FEW = 20
-"""Curves of a picture that have so many; more of them have as many as the runs' summaries hold, which are soon read."""
+_POINTS_OF_A_PICTURE = 8000
+"""Points of all curves together, unless each has only as many as the runs' summaries hold, which are soon read."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class View:
         references: draw the returns of random play and of people, and the return at which a run stops.
         zoom: see `ranges_of`.
         theme: of colours.
+        is_preview: nobody has chosen the runs: their curves have as few points as their summaries hold.
     """
 
     metrics: tuple[str, ...] = (RETURN,)
@@ -63,6 +64,7 @@ class View:
     references: bool = False
     zoom: Any = None
     theme: Theme = "light"
+    is_preview: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ def draw_facet(
         view: the controls.
     """
     shown = [entry for entry in facet.entries if entry.key not in hidden]
-    limit = POINTS_OF_A_CURVE if len(shown) <= _FEW else NUM_POINTS
+    most = NUM_POINTS if view.is_preview else min(POINTS_OF_A_CURVE, _POINTS_OF_A_PICTURE // max(1, len(shown)))
+    limit = max(NUM_POINTS, most)
     read = {entry.key: library.series(entry, [facet.metric], limit).get(facet.metric) for entry in shown}
     series = {key: found for key, found in read.items() if found is not None}
     if not series:

@@ -85,6 +85,7 @@ def make_app(library: Library, live: LiveView, host: str = "127.0.0.1", token: s
         title="LASER",
         update_title="",
         assets_folder=str(Path(__file__).parent / "assets"),
+        assets_ignore=scripts.OWN,
         suppress_callback_exceptions=True,
         serve_locally=True,
         add_log_handler=False,

@@ -160,7 +160,7 @@ def register(app: Dash, library: Library) -> None:
     def offer(view: Any, options: Any, chosen: Any) -> Any:
         if not isinstance(view, dict):
             raise PreventUpdate
-        entries, _ = _compared(library, view)
+        entries, *_ = _compared(library, view)
         names = {name for entry in entries for name in library.summary(entry).latest.values}
         names |= {RETURN, *texts(chosen, _MOST_OFFERED)}
         offered = [{"label": title_of(name), "value": name} for name in sorted(names, key=_rank)]
@@ -203,7 +203,7 @@ def register(app: Dash, library: Library) -> None:
     ) -> Any:
         if theme not in ("light", "dark") or not isinstance(table_view, dict):
             raise PreventUpdate
-        entries, words = _compared(library, table_view)
+        entries, words, are_chosen = _compared(library, table_view)
         shown = texts(show, 10)
         asked_metrics = tuple(dict.fromkeys(texts(metrics, _MOST_OFFERED)))
         if len(asked_metrics) > _MOST_METRICS:
@@ -219,6 +219,7 @@ def register(app: Dash, library: Library) -> None:
             references="references" in shown,
             zoom=zoom,
             theme=theme,
+            is_preview=not are_chosen,
         )
         asked = set(texts(hidden, MOST_RUNS))
         unseen = frozenset(entry.key for entry in entries if entry.key in asked or entry.sweep in asked)
@@ -293,8 +294,8 @@ def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:
     return f"These {len(entries)} runs differ in {number}", table(head, rows if found else [], "in none", "settings")
 
 
-def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str]:
-    """Return the runs to compare, and which these are in words.
+def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str, bool]:
+    """Return the runs to compare, which these are in words, and whether the user has chosen them.
 
     These are the rows that are ticked and pass the filter, with members in place of a sweep; if none is ticked, the
     newest few that pass it.
@@ -311,7 +312,7 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str]
         chosen = list({run.key: run for run in runs}.values())
         drawn = chosen[:MOST_RUNS]
         cut = f", the first of {len(chosen):,} that are ticked" if len(drawn) < len(chosen) else ""
-        return drawn, f"{len(drawn)} of {len(everything)} runs drawn{cut}{left}"
+        return drawn, f"{len(drawn)} of {len(everything)} runs drawn{cut}{left}", True
     kept = view.get("kept")
     passing = set(texts(kept, len(entries))) if isinstance(kept, list) else set(entries)
     until = time.monotonic()  # the table has read what there is time for
@@ -324,7 +325,7 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str]
         key=lambda item: -item[0],
     )
     drawn = [entry for _, entry in newest[:_UNCHOSEN]]
-    return drawn, f"nothing ticked: the newest {len(drawn)} of {len(everything)} runs are drawn"
+    return drawn, f"nothing ticked: the newest {len(drawn)} of {len(everything)} runs are drawn", False
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -104,6 +104,21 @@ def test_a_group_is_drawn_as_mean_and_band_and_a_hidden_run_changes_no_colour(tm
     assert smoothed["line"]["color"] == both[3]["line"]["color"]
 
 
+@pytest.mark.parametrize(
+    ("num_runs", "is_preview", "least", "most"), [(2, False, 800, 800), (16, False, 500, 500), (2, True, 128, 256)]
+)
+def test_a_curve_has_as_many_points_as_a_picture_has_room_for_and_a_preview_few(
+    tmp_path, make_run, num_runs, is_preview, least, most
+) -> None:
+    for seed in range(num_runs):
+        make_run(f"run{seed}", [{"charts/mean_return": float(n)} for n in range(4000)], config={"seed": seed})
+    view = View(is_preview=is_preview)
+    (facet,) = facets_of(entries_of(tmp_path), view)
+    drawn = draw_facet(Library(tmp_path / "runs"), facet, groups_of(facet.entries, view), frozenset(), view)["data"]
+    assert len(drawn) == num_runs
+    assert all(least <= len(decoded(trace["x"])) <= most for trace in drawn)
+
+
 def test_environments_share_an_axis_only_if_asked_to(tmp_path, make_run) -> None:
     for place, env in enumerate(["CartPole-v1", "Pendulum-v1", "CartPole-v1"]):
         make_run(str(place), config={"env": env})
@@ -160,7 +175,7 @@ def test_what_single_seeds_did_before_and_after_the_band_is_one_faint_line_with_
 
 
 def test_curves_of_many_settings_have_few_points(tmp_path, make_run) -> None:
-    for number in range(22):
+    for number in range(64):
         config = {"seed": number % 2, "algorithm": {"learning_rate": number // 2}}
         make_run(f"run{number:02d}", [{"charts/mean_return": 1.0}] * 5, config=config)
     entries = entries_of(tmp_path)

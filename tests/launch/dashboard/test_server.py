@@ -17,6 +17,7 @@ import pytest
 
 from laser.config import ConfigError
 from launch.command_line.cli import run
+from launch.dashboard import scripts
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveStoppedError, LiveView
 from launch.dashboard.notes import FILE_NAME
@@ -316,6 +317,17 @@ def test_the_page_asks_nobody_else_for_anything(app) -> None:
     page = get(app, "/").text
     assert "http://" not in page
     assert "https://" not in page
+
+
+def test_the_own_scripts_come_as_one_that_a_browser_keeps_and_dash_serves_none_of_them(app) -> None:
+    page = get(app, "/").text
+    (address,) = re.findall(r'<script src="(/scripts\.js\?m=\w{16})"></script>', page)
+    assert "/assets/" not in re.sub(r"/assets/[^\"]*\.css", "", page)
+    answer = get(app, address)
+    assert answer.mimetype == "text/javascript"
+    assert "max-age" in answer.headers["Cache-Control"]
+    for path in (Path(scripts.__file__).parent / "assets").glob("*.js"):
+        assert path.read_text() in answer.text
 
 
 def test_large_scripts_carry_a_hint_to_compile_them_and_plotly_comes_first(app) -> None:
