@@ -1,8 +1,9 @@
 """Pictures of every page of the dashboard, `docs/pictures/dashboard_*.png`, in a Chromium, on runs trained for them.
 
 Each page is photographed 1280 and 390 pixels wide (`_phone`), light and dark (`_dark`). The runs are some seeds of
-CartPole, a population that evolves, a sweep of twelve settings with two seeds each, and a run that trains while its
-page is photographed; they take a few minutes. `--keep DIR` keeps the runs there; the next call makes only the pictures.
+CartPole, a population that evolves, a sweep of twelve settings with two seeds each and one replay, and a run that
+trains while its page is photographed; they take ten minutes or so. `--keep DIR` keeps the runs there; the next call
+makes only the pictures.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def train(root: Path, steps: int, num_seeds: int) -> None:
     settings = root / "sweep-settings"
     if not settings.exists():
         grid = [word for each in _SETTINGS for word in ("--grid", each)]
-        seeds = ["--seeds", str(_SEEDS_OF_A_SETTING), "--concurrent", "4"]
+        seeds = ["--seeds", str(_SEEDS_OF_A_SETTING), "--concurrent", "4", "--share-replay"]
         command = [*measure.LASER, "sweep", "cartpole", *grid, *seeds, "--run-dir", str(settings), *common]
         subprocess.run(command, cwd=measure.ROOT, check=True)
 

@@ -106,3 +106,21 @@ def test_no_name_is_cut(browser, address) -> None:
         "names within their cells",
         lambda: (found := browser.execute_script(script)) and len(found) == 6 and all(fits for _, fits in found),
     )
+
+
+def test_a_wide_screen_is_used_and_a_column_says_when_a_run_was_created(browser, address) -> None:
+    size = browser.get_window_size()
+    widths = """
+      const wide = (css) => document.querySelector(css).getBoundingClientRect().width;
+      return [wide('#table'), wide('#comparison'), document.documentElement.clientWidth];
+    """
+    try:
+        browser.set_window_size(1900, 1000)
+        browser.get(f"{address}?column=created")
+        wait("the rows", lambda: len(shown(browser)) == 3)
+        wait("a wide table", lambda: browser.execute_script(widths)[0] > 1750)
+        table, picture, window = browser.execute_script(widths)
+        assert min(table, picture) > 0.95 * window - 40
+        wait("the created column", lambda: texts(browser, "#table .ag-row [col-id=c_created]") == ["now"] * 3)
+    finally:
+        browser.set_window_size(size["width"], size["height"])

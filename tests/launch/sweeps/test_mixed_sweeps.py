@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+import laser
 from laser.config import ConfigError
+from launch.dashboard.exchange_figures import exchange_figure
+from launch.dashboard.library import Library
 from launch.presets import change, find_presets, load_preset
+from launch.records.exchange_reader import read_exchange_sums
 from launch.records.metrics_db import read_series
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
@@ -53,6 +58,29 @@ def test_they_learn_from_each_other_and_repeat_bit_by_bit(tmp_path):
         assert foreign == pytest.approx((len(PRESETS) - 1) * own, rel=0.3)
         assert newest(member, "abs_log_rho_foreign_replay") > 0
         assert member.result.learner_steps > 10
+        drawn = laser.read_exchange(member.result.run_dir)
+        assert set(drawn["maker"]) == set(range(len(PRESETS)))
+        sums = read_exchange_sums(member.result.run_dir / "metrics.db")
+        replayed = newest(member, "totals/steps_learned/replayed") + newest(member, "totals/steps_learned/online")
+        assert sum(counts["steps"] for counts in sums.values()) == drawn["steps"].sum() == replayed
+        # The others reject no step.
+        assert all(("accepted" in counts) is (member.number == 0) for counts in sums.values())
+
+
+def test_who_learns_from_whom_is_drawn_for_members_of_different_algorithms(tmp_path):
+    sweep(mixed(tmp_path / "sweep"))
+    library = Library(tmp_path / "sweep")
+    (entry,) = [each for each in library.entries().values() if each.is_sweep]
+    groups = {member.path.name: [member] for member in library.members(entry)}
+
+    def drawn(what):
+        (trace,) = exchange_figure(library, groups, what, "light")["data"]
+        return np.array(trace["z"], float)
+
+    np.testing.assert_allclose(drawn("share").sum(1), 1.0)
+    assert (drawn("share") > 0).all()
+    assert np.isfinite(drawn("lag")).all()
+    np.testing.assert_array_equal(np.isfinite(drawn("accepted")).all(1), [True, False, False])
 
 
 def test_whose_statistics_cannot_be_read_is_refused(tmp_path):
