@@ -57,7 +57,7 @@ def read_course(path: Path, num_points: int) -> Course:
     """
     with open_metrics(path) as connection:
         rows = rows_of(connection)
-        first, last = connection.execute(f"SELECT min(tick), max(tick) FROM ({rows})").fetchone()
+        first, last = connection.execute("SELECT min(tick), max(tick) FROM ticks").fetchone()
         width = 1 if first is None else max(1, -(-(last - first + 1) // num_points))
         sums = ", ".join(f"sum({name})" for name in COUNTS)
         found = connection.execute(
