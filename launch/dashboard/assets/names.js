@@ -15,14 +15,27 @@
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
 
+  /* Each option is a label with a box of its own to tick, which says by itself what it is. */
+  function group(list, role, name) {
+    set(list, "role", role);
+    set(list, "aria-label", name);
+    for (const option of list.querySelectorAll("label[role=option]")) {
+      option.removeAttribute("role");
+      option.removeAttribute("aria-selected");
+    }
+  }
+
   function mend() {
-    for (const group of document.querySelectorAll(".dash-radioitems[id], .dash-checklist[id]")) {
-      set(group, "role", group.classList.contains("dash-radioitems") ? "radiogroup" : "group");
-      set(group, "aria-label", nameOf(group));
-      for (const option of group.querySelectorAll("label[role=option]")) {
-        option.removeAttribute("role");
-        option.removeAttribute("aria-selected");
-      }
+    for (const list of document.querySelectorAll(".dash-radioitems[id], .dash-checklist[id]")) {
+      group(list, list.classList.contains("dash-radioitems") ? "radiogroup" : "group", nameOf(list));
+    }
+    for (const button of document.querySelectorAll("button.dash-dropdown[aria-controls]")) {
+      const opened = document.getElementById(button.getAttribute("aria-controls"));
+      if (!opened) continue;
+      const name = "choices of " + nameOf(button);
+      set(opened, "aria-label", name);
+      for (const list of opened.querySelectorAll(".dash-dropdown-options")) group(list, "group", name);
+      for (const field of opened.querySelectorAll("input[type=search]")) set(field, "aria-label", "search in " + name);
     }
     for (const thumb of document.querySelectorAll(".dash-slider-thumb")) set(thumb, "aria-label", nameOf(thumb));
     for (const field of document.querySelectorAll(".control textarea, .control input[type=text], .control input[type=search]")) {

@@ -74,6 +74,16 @@ def test_a_page_has_no_findings(browser, address, page, theme) -> None:
     without_findings(browser, page)
 
 
+def test_opened_pinned_and_enlarged_parts_have_no_findings(browser, address) -> None:
+    browser.get(f"{address}run/one?open=notes&open=log&pin=entropy&large=return")
+    wait("the note", lambda: find(browser, "#note").is_displayed())
+    without_findings(browser, "a run's page with all parts open")
+    find(browser, "#run-baseline").click()
+    named = "return document.querySelector('.dash-dropdown-content').ariaLabel"
+    wait("its choices", lambda: browser.execute_script(named) == "choices of baseline (dotted)")
+    without_findings(browser, "the choices of a dropdown")
+
+
 def test_controls_have_the_names_above_them(browser, address) -> None:
     browser.get(f"{address}run/one")
     names = "return Array.from(document.querySelectorAll('[role=radiogroup], [role=slider]')).map((e) => e.ariaLabel)"

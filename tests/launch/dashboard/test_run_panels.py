@@ -237,3 +237,29 @@ def test_a_run_on_a_gpu_shows_its_time_and_memory(browser, address, root) -> Non
     browser.get(f"{address}run/one")
     wait("the return", lambda: traces(browser, "Return"))
     assert "GPU: time in use" not in shown(browser)
+
+
+def test_the_bar_of_axis_and_smoothing_stays_in_view(browser, address, root) -> None:
+    top = "return document.querySelector('.controls.sticky').getBoundingClientRect().top"
+    browser.get(f"{address}run/one")
+    wait("the panels", lambda: len(shown(browser)) > 3)
+    assert browser.execute_script(top) > 100
+    browser.execute_script("document.querySelector('details[data-section=config]').scrollIntoView()")
+    wait("the bar at the top", lambda: browser.execute_script(f"{top} === 0 && window.scrollY > 500"))
+    assert find(browser, "#run-axis").is_displayed()
+
+
+def test_any_metric_is_drawn_and_the_address_keeps_it(browser, address, root) -> None:
+    browser.get(f"{address}run/one")
+    wait("the panels", lambda: len(shown(browser)) > 3)
+    field = find(browser, "#any")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
+    field.click()
+    wait("a field to type in", lambda: find(browser, ".dash-dropdown-search")).send_keys("value")
+    options = "return Array.from(document.querySelectorAll('.dash-dropdown-option'), (each) => each.textContent)"
+    wait("the one that has the word", lambda: browser.execute_script(options) == ["value_loss"])
+    find(browser, ".dash-dropdown-option").click()
+    wait("its curve", lambda: len(traces(browser, "Chosen metrics")) == 1)
+    assert query(browser)["metric"] == ["value_loss"]
+    browser.get(f"{address}run/one?metric=value_loss&metric=entropy")
+    wait("both", lambda: len(traces(browser, "Chosen metrics")) == 2)
