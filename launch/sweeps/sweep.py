@@ -64,7 +64,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         if config.options.pbt:
             raise_problems(find_strangers(plan.members))
         if config.options.tunes:
-            raise_problems(find_unfit_ends(config, members[0], plan.members[0]))
+            raise_problems(find_unfit_ends(config, members, plan.members))
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
         announce(run.path)
         pruning = _pruning_of(config, members, run) if config.options.prunes else None

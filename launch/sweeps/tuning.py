@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from laser.config import ConfigError, Problem
@@ -25,26 +25,39 @@ STUDY_NAME = "optuna.db"
 _MOST_TRIES = 20
 
 
-def find_unfit_ends(sweep: SweepConfig, member: SweepMember, plan: MemberPlan) -> list[Problem]:
+def find_unfit_ends(sweep: SweepConfig, members: Sequence[SweepMember], plans: Sequence[MemberPlan]) -> list[Problem]:
     """Return why a member could not have the ends of a range, or a value of a choice, in place of its own value.
 
     Args:
         sweep: the sweep.
-        member: the member.
-        plan: its plan.
+        members: of the sweep; one of each point of its grid is tried.
+        plans: of the members.
     """
-    problems: list[Problem] = []
+    points: dict[str, tuple[SweepMember, MemberPlan]] = {}
+    for member, plan in zip(members, plans, strict=True):
+        given = {key: show(value) for key, value in member.overrides.items() if key not in (*sweep.space, "seed")}
+        points.setdefault(" ".join(f"{key}={value}" for key, value in given.items()), (member, plan))
     whole = whole_keys(sweep.space, sweep.base)
-    for key, dimension in sweep.space.items():
-        for value in ends(dimension, key in whole):
-            try:
-                changed = sweep.member(member.number, member.setting, member.overrides | {key: value})
-                replan(plan, changed.config, sweep.options.share_replay)
-            except ConfigError as error:
-                first = error.problems[0]
-                problems.append(Problem("space", f"{key}={show(value)}: {first.key}: {first.wrong}", first.remedy))
-                break
-    return problems
+    return [
+        problem
+        for given, (member, plan) in points.items()
+        for key, dimension in sweep.space.items()
+        if (problem := _unfit_end(sweep, member, plan, key, ends(dimension, key in whole), given)) is not None
+    ]
+
+
+def _unfit_end(
+    sweep: SweepConfig, member: SweepMember, plan: MemberPlan, key: str, values: Iterable[Any], given: str
+) -> Problem | None:
+    for value in values:
+        try:
+            changed = sweep.member(member.number, member.setting, member.overrides | {key: value})
+            replan(plan, changed.config, sweep.options.share_replay)
+        except ConfigError as error:
+            first = error.problems[0]
+            beside = f" with {given}" if given else ""
+            return Problem("space", f"{key}={show(value)}{beside}: {first.key}: {first.wrong}", first.remedy)
+    return None
 
 
 class Search(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -163,9 +164,27 @@ def test_ends_that_do_not_fit_are_found_before_anything_starts(key, dimension, s
     sweep = SweepConfig(base, {}, SweepOptions(share_replay=share_replay), space={key: dimension})
     member = sweep.member(0, 0, {})
     plan = plan_population([member.config], share_replay=share_replay)[0]
-    found = [str(problem) for problem in find_unfit_ends(sweep, member, plan)]
+    found = [str(problem) for problem in find_unfit_ends(sweep, [member], [plan])]
     assert len(found) == bool(words)
     assert all(words in each for each in found)
+
+
+def test_ends_that_fit_at_one_point_of_a_grid_only_are_found():
+    base = change(load_preset("cartpole"), {BATCH: 16})
+    capacities, seeds = (20_000, 2_000), (0, 1)
+    sweep = SweepConfig(
+        base,
+        {"replay.capacity-steps": list(capacities)},
+        SweepOptions(seeds=len(seeds), share_replay=False),
+        space={"replay.min-steps": Choice((256, 4_000))},
+    )
+    members = [
+        sweep.member(number, number // 2, {"replay.capacity-steps": capacity, "seed": seed})
+        for number, (capacity, seed) in enumerate(itertools.product(capacities, seeds))
+    ]
+    plans = plan_population([member.config for member in members], share_replay=False)
+    (found,) = map(str, find_unfit_ends(sweep, members, plans))
+    assert found.startswith("space: replay.min-steps=4000 with replay.capacity-steps=2000: replay.min-steps: ")
 
 
 def test_the_last_score_may_have_fewer_episodes():
