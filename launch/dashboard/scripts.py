@@ -20,6 +20,13 @@ HINT = b"//# allFunctionsCalledOnLoad\n"
 
 _PLOTLY = "/_dash-component-suites/plotly/"
 _AG_GRID = "/_dash-component-suites/dash_ag_grid/"
+_CORE = "/_dash-component-suites/dash/dcc/"
+# Parts of components, which Dash would ask for once a page is there. They only register what is in them, so their order
+# does not matter, and Dash takes those that are there.
+_PARTS = (
+    f"{_AG_GRID}async-community.js",
+    *(f"{_CORE}async-{name}.js" for name in ("graph", "dropdown", "slider")),
+)
 
 OWN = r".*\.js$"
 """Names of the files among the assets that Dash must leave to `install`."""
@@ -45,6 +52,9 @@ def install(app: Dash) -> None:
 
     address = app.get_relative_path(f"{_PLOTLY}package_data/plotly.min.js")  # type: ignore[no-untyped-call]
     begin = f'<script async fetchpriority="low" id="plotly-early" src="{address}"></script>'
+    for path in _PARTS:
+        address = app.get_relative_path(path)  # type: ignore[no-untyped-call]
+        begin += f'<script async fetchpriority="low" src="{address}"></script>'
     app.index_string = app.index_string.replace("{%metas%}", "{%metas%}" + begin)
 
     def hint(response: Response) -> Response:

@@ -96,6 +96,19 @@ def test_a_slow_library_of_plots_is_loaded_once(chromium, root) -> None:
             thread.join()
 
 
+def test_parts_of_components_are_loaded_early_and_once(browser, address, root) -> None:
+    browser.get(address)
+    wait("a comparison", lambda: len(traces(browser, COMPARED)) > 0)
+    asked = """
+      const entries = performance.getEntriesByType("resource").map((each) => [each.name.split("/").pop(),
+        each.startTime]);
+      const page = entries.find(([name]) => name.startsWith("_dash-layout"))[1];
+      return entries.filter(([name]) => name.startsWith("async-")).map(([name, at]) => [name, at < page]);
+    """
+    parts = ["async-community.js", "async-dropdown.js", "async-graph.js", "async-slider.js"]
+    assert sorted(browser.execute_script(asked)) == [[name, True] for name in parts]
+
+
 def test_the_table_shows_filters_and_compares(browser, address, root) -> None:
     browser.get(f"{address}?opened=sweep")
     wait("six rows", lambda: len(names_in_table(browser)) == 6)
