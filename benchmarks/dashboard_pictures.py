@@ -91,7 +91,7 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
     driver.get(
         f"{address}?curves=interval&metric=charts/mean_return&metric=entropy&opened=sweep-learning-rate&sort=best:desc"
     )
-    chromium.wait("the comparison", lambda: chromium.num_lines(driver, "#comparison") > 0)
+    chromium.wait("the table", lambda: driver.find_elements("css selector", "#table .ag-row a"))
     choose = """
       const api = window.dash_ag_grid.getApi('table');
       api.forEachNode((node) => {
@@ -100,6 +100,8 @@ def photograph(driver: Any, address: str, root: Path, live: Path) -> None:
       });
     """
     driver.execute_script(choose)
+    said = "return document.querySelector('#compared').textContent"
+    chromium.wait("their curves", lambda: "runs drawn" in driver.execute_script(said))
     shoot(driver, "runs", 1000)
 
     driver.get(f"{address}run?key={key_of_path(live)}&baseline=all%20seeds%20of%20cartpole-seed0&pin=return")

@@ -373,7 +373,7 @@ def base_layout(theme: Theme, x_title: str, y_title: str) -> dict[str, Any]:
         "xaxis": axis | {"title": {"text": as_text(x_title), "standoff": 6}},
         "yaxis": axis | {"title": {"text": as_text(y_title), "standoff": 6}},
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 10.5}}
-        | {"maxheight": _LEGEND_SHARE},
+        | {"maxheight": _LEGEND_SHARE, "tracegroupgap": 0},
         "hovermode": "x unified",
         "hoverlabel": {"bgcolor": _PAPER[theme], "font": {"color": _INK[theme]}, "namelength": -1},
         # Keep zoom and hidden lines over updates.

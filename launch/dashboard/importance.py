@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ LEAST_SETTINGS = 12
 _MOST_PARTS = 24
 _NUM_TREES = 60
 _NUM_SHUFFLES = 16
+# A forest sets Python's filters of warnings aside, which all threads have in common: two of them would print warnings.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -58,14 +61,21 @@ def importances(outcomes: Sequence[Outcome]) -> tuple[list[Importance], float]:
     Source:
         Breiman 2001, section 10; Williamson et al. 2021, section 3, for left-out rows and their interval.
     """
-    from sklearn.ensemble import ExtraTreesRegressor
-    from sklearn.model_selection import KFold
-
     keys = varied(outcomes)
     values = np.array([one.value for one in outcomes])
     variance = float(values.var())
     if not keys or variance <= 0.0:
         return [], 0.0
+    with _ONE_AT_A_TIME:
+        return _importances(outcomes, keys, values, variance)
+
+
+def _importances(
+    outcomes: Sequence[Outcome], keys: Sequence[str], values: np.ndarray, variance: float
+) -> tuple[list[Importance], float]:
+    from sklearn.ensemble import ExtraTreesRegressor
+    from sklearn.model_selection import KFold
+
     inputs = np.column_stack([_codes([one.settings.get(key) for one in outcomes]) for key in keys])
     generator = np.random.default_rng(0)
     errors = np.zeros(len(values))

@@ -1,6 +1,9 @@
 """Importance of settings, on returns whose causes are known."""
 
 import itertools
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -30,6 +33,18 @@ def test_settings_that_cause_the_return_matter_and_others_do_not(cause):
     assert table[1].low < 0.0 or table[1].mean < 0.05 * table[0].mean
     assert explained > 0.5
     assert {one.key for one in table} == {"rate", "core"}  # one that does not vary is left out
+
+
+def test_two_pages_that_ask_at_the_same_time_get_the_same_without_a_warning(monkeypatch):
+    monkeypatch.setattr("launch.dashboard.importance._NUM_TREES", 4)
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that threads take turns often
+    outcomes = [*grid(lambda rate, core: rate, 0.05)] * 2
+    with warnings.catch_warnings(record=True) as said, ThreadPoolExecutor(4) as pool:
+        tables = list(pool.map(lambda _: importances(outcomes), range(8)))
+    sys.setswitchinterval(interval_s)
+    assert said == []
+    assert all(table == tables[0] for table in tables)
 
 
 def test_noise_makes_no_settings_matter():
