@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,7 +77,10 @@ def test_commands_that_only_print(laser):
     assert "--algorithm.policy-clip" in laser("train", "minatar", "--help")
 
 
+@pytest.mark.timeout(300)
 def test_a_run_from_its_training_to_its_report(laser):
+    for name in ("run", "shared", "pulled"):  # of a first try
+        shutil.rmtree(laser.work / name, ignore_errors=True)
     laser("train", "cartpole", "--steps", 600, "--run-dir", "run", "--quiet")
     laser("train", "cartpole", "--steps", 900, "--run-dir", "run", "--resume", "--quiet")
     assert "mean return" in laser("eval", "run", "--episodes", 2)
@@ -89,6 +93,7 @@ def test_a_run_from_its_training_to_its_report(laser):
 
 
 def test_a_sweep_and_a_figure(laser):
+    shutil.rmtree(laser.work / "sweep", ignore_errors=True)  # of a first try
     laser("sweep", "cartpole", "--seeds", 2, "--steps", 400, "--run-dir", "sweep", "--quiet")
     assert (laser.work / "sweep" / "members" / "1" / "metrics.db").is_file()
     assert "laser train" in laser("reproduce", "refer/figure-3", "--small", "--dry-run")
