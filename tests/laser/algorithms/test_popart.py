@@ -126,7 +126,7 @@ def test_an_update_writes_them_unless_the_loss_is_refused(core):
     np.testing.assert_array_equal(step.state.parameters.to_numpy(), kept)
 
 
-def test_actors_say_the_value_where_there_is_one_task_and_zero_where_it_is_not_known():
+def test_actors_say_the_value_where_there_is_one_task_and_none_where_it_is_not_known():
     for tasks, known in ((("",), True), (("a", "b"), False)):
         algorithm = CONFIG.build(dataclasses.replace(ENVIRONMENT, tasks=tasks), NetworkConfig())
         zeros = torch.zeros(4)
@@ -134,7 +134,7 @@ def test_actors_say_the_value_where_there_is_one_task_and_zero_where_it_is_not_k
         networks = algorithm.seeded_networks(0)
         output = algorithm.act(networks, ActInput(observations, zeros.long(), zeros, zeros.bool()), None)
         assert output.values.shape == (4,)
-        assert output.values.any() == known
+        assert output.values.isfinite().all() == known
 
 
 def test_rejected_targets_do_not_move_the_statistics():
