@@ -29,6 +29,18 @@ _SEEDS_OF_A_SETTING = 2
 _TALLEST_PX = 6000
 """More than any page of a sweep, so that all of its parts are made."""
 _PHONE_PX = 390
+_IN_COLOURS = """
+  const pen = document.createElement("i");
+  document.body.append(pen);
+  const same = Array.from(document.querySelectorAll(".panel .js-plotly-plot")).every((plot) => {
+    if (plot.offsetParent === null) return true;  // hidden, and not drawn
+    pen.style.color = plot._fullLayout ? plot._fullLayout.paper_bgcolor : "";
+    const found = getComputedStyle(pen).color;
+    return found === "rgba(0, 0, 0, 0)" || found === getComputedStyle(plot.closest(".panel")).backgroundColor;
+  });
+  pen.remove();
+  return same;
+"""
 
 
 def main() -> None:
@@ -144,6 +156,7 @@ def shoot(driver: Any, name: str, height: int | None = None) -> None:
             else:
                 tall = height if width > _PHONE_PX else int(1.4 * height)
             resize(driver, width, tall)
+            chromium.wait("figures in the page's colours", lambda: driver.execute_script(_IN_COLOURS), 240.0)
             path = _PICTURES / f"dashboard_{name}{which}{theme}.png"
             driver.save_screenshot(str(path))
             shrink(path)
