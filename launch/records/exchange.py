@@ -1,4 +1,4 @@
-"""Who learned from whom: the table `exchange` in the `metrics.db` of a learner that draws other members' experience.
+"""Exchange of experience: the table `exchange` in the `metrics.db` of a learner that draws other members' experience.
 
     exchange    (maker, tick) -> of the steps drawn since the maker's row before, the counts of `COUNTS`
 
@@ -21,7 +21,7 @@ COUNTS = {
 """Unit and meaning of the counts, by name."""
 
 Exchange = Mapping[int, Mapping[str, float]]
-"""What a learner has drawn so far: counts by name, by the maker's number."""
+"""Counts of what a learner has drawn so far, by name, by the maker's number."""
 
 _TABLE = f"""
 CREATE TABLE IF NOT EXISTS exchange (maker INTEGER, tick INTEGER, {", ".join(f"{name} REAL" for name in COUNTS)},

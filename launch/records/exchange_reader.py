@@ -1,4 +1,4 @@
-"""Who learned from whom, for display: counts of a learner over the whole run and over time. Nothing is written."""
+"""Exchange of experience, for display: counts of a learner over the whole run and over time. Nothing is written."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from launch.records.metrics_db import Axis
 from launch.records.series import AXES, open_metrics
 
 MOMENT = get_args(Axis)
-"""What the moment of a row consists of."""
+"""Numbers of a row's moment."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a learner drew between any two of some moments.
+    """Experience that a learner drew in each of several spans, by its maker.
 
     Args:
         axes: float64 [N] each, by name: where each span ends, ascending.

@@ -108,7 +108,7 @@ class RunSummary:
         self._written = clock()
         self._content = _Content()
         self.exchange: Exchange = {}
-        """What the run has drawn of each maker; its owner keeps it up to date."""
+        """Counts of what the run has drawn of each maker; its owner keeps them up to date."""
 
     def forget(self) -> None:
         """Start again with nothing."""
