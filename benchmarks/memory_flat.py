@@ -6,6 +6,7 @@
 Reports the growth from `--settled` minutes after the start (everything is imported, compiled and allocated, and the
 shards are full) to the end, also between the means of the first and the last tenth of that time, and what each process
 has gained. Memory is what only these processes hold (USS). Target: flat within 2 %; descriptors and threads constant.
+Each minute is a line on standard error; Ctrl-C reports what was seen so far.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shlex
 import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,7 @@ import measure
 import psutil
 
 _WORTH_A_LINE = 1_000_000  # bytes
+_LOOK_S, _LINE_S = 5.0, 60.0
 
 
 class Held(NamedTuple):
@@ -60,19 +63,23 @@ def main() -> None:
         options.minutes, options.settled = 1.0, 0.5
     with tempfile.TemporaryDirectory() as place:
         looks: list[Look] = []
+        problem = ""
         if options.pid is not None:
-            watch(options.pid, 60.0 * options.minutes, looks)
+            problem = watch(options.pid, 60.0 * options.minutes, looks)
         else:
             command = [*measure.LASER, "train", options.preset, "--steps", "100000000", "--stop-at-return", "inf"]
             words = [*shlex.split(options.words), "--quiet", "--run-dir", str(Path(place) / "run")]
-            run = subprocess.Popen([*command, *words], cwd=measure.ROOT)
+            # In a session of its own, so that Ctrl-C ends the watching first.
+            run = subprocess.Popen([*command, *words], cwd=measure.ROOT, start_new_session=True)
             try:
-                watch(run.pid, 60.0 * options.minutes, looks)
+                problem = watch(run.pid, 60.0 * options.minutes, looks)
             finally:
                 run.send_signal(signal.SIGTERM)
                 run.wait(timeout=120.0)
     settled = [look for look in looks if look.seconds >= 60.0 * options.settled]
-    measure.save("memory_flat", vars(options), looks, conclusions_of(settled))
+    if not settled:
+        raise measure.BenchmarkError(f"the run was not watched for {options.settled:g} minutes")
+    measure.save("memory_flat", vars(options), looks, [*([problem] if problem else []), *conclusions_of(settled)])
 
 
 def conclusions_of(looks: Sequence[Look]) -> list[str]:
@@ -105,14 +112,30 @@ def growth_of_parts(before: Mapping[str, Held], after: Mapping[str, Held]) -> li
     ]
 
 
-def watch(pid: int, seconds: float, looks: list[Look]) -> None:
-    """Look at a run every five seconds, from now on."""
-    begun = time.monotonic()
-    while time.monotonic() - begun < seconds:
-        time.sleep(5.0)
-        if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            raise measure.BenchmarkError(f"run {pid} ended before its time was over")
-        looks.append(look_at(pid, time.monotonic() - begun))
+def watch(pid: int, seconds: float, looks: list[Look]) -> str:
+    """Look at a run every five seconds, from now on, until its time is over; return why it ended earlier, or ""."""
+    begun, said = time.monotonic(), 0.0
+    with contextlib.suppress(KeyboardInterrupt):
+        while time.monotonic() - begun < seconds:
+            time.sleep(_LOOK_S)
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return f"run {pid} ended before its time was over"
+            look = look_at(pid, time.monotonic() - begun)
+            looks.append(look)
+            if look.seconds >= said + _LINE_S:
+                said = look.seconds
+                print(line_of(look), file=sys.stderr, flush=True)
+        return ""
+    return "stopped by Ctrl-C"
+
+
+def line_of(look: Look) -> str:
+    """Return a moment in one line, with the three processes that hold most memory."""
+    largest = sorted(look.parts.items(), key=lambda item: -item[1].bytes)[:3]
+    return (
+        f"minute {look.seconds / 60.0:.0f}: {look.whole.bytes / 1e9:.3f} GB, {look.whole.descriptors} descriptors, "
+        f"{look.whole.threads} threads; " + ", ".join(f"{name} {held.bytes / 1e6:.0f} MB" for name, held in largest)
+    )
 
 
 def look_at(pid: int, seconds: float) -> Look:
