@@ -163,6 +163,28 @@ def zoom_in(figure: Figure, zoom: Any, key: str, axis: Axis, meta: str = "") -> 
         layout[name] |= {"range": bounds, "autorange": False}
 
 
+def zoom_alone(figure: Figure, ranges: Any, key: str, meta: str = "") -> None:
+    """Give a figure that has no axis in common with others the ranges that the user zoomed to.
+
+    Args:
+        figure: to change.
+        ranges: what the page's script keeps, {FIGURE: {AXIS: [low, high]}}; any value is possible. FIGURE is the key of
+            the panel and `meta`, AXIS as in the layout; a logarithmic one has "log" at its end, since its ranges are
+            exponents.
+        key: of the figure's panel on its page.
+        meta: what the figure shows, where a control of the page changes this: the ranges belong to it.
+    """
+    layout = figure["layout"]
+    own = f"{key} {meta}".strip()
+    layout |= {"meta": meta, "uirevision": own}
+    found = ranges.get(own) if isinstance(ranges, dict) else None
+    for name in [name for name in layout if name.startswith(("xaxis", "yaxis"))]:
+        known = f"{name} log" if layout[name].get("type") == "log" else name
+        bounds = found.get(known) if isinstance(found, dict) else None
+        if _is_range(bounds):
+            layout[name] |= {"range": bounds, "autorange": False}
+
+
 def ranges_of(zoom: Any, facet: str, axis: Axis) -> dict[str, list[float]]:
     """Return the ranges of a picture's axes that the user zoomed to, by "xaxis" and "yaxis".
 

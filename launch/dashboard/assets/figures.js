@@ -1,19 +1,21 @@
-/* Figures: one crosshair and one zoom for pictures of the same runs, and saving what a figure shows. */
+/* Figures: one crosshair and one zoom for pictures of the same runs, ranges of the others in the address, and saving
+   what a figure shows. */
 (function () {
   "use strict";
 
   /* A picture joins the others when the pointer first comes to it, or a key is pressed on it. */
-  const LINKED = ".linked .js-plotly-plot";
+  const LINKED = ".linked .js-plotly-plot", NAMED = '.panel:not([data-facet=""]) .js-plotly-plot';
   let busy = false;
   for (const event of ["pointerover", "pointerdown"]) {
     document.addEventListener(event, function (found) {
-      const plot = found.target.closest && found.target.closest(LINKED);
+      const plot = found.target.closest && found.target.closest(NAMED);
       if (plot) window.laser.link(plot);
     }, true);
   }
   window.laser.link = function (plot) {
-    if (plot.isLinked || !plot.on || !plot.closest(".linked")) return;
+    if (plot.isLinked || !plot.on || !plot.matches(NAMED)) return;
     plot.isLinked = true;
+    if (!plot.closest(".linked")) return void plot.on("plotly_relayout", (change) => zoomedAlone(plot, change));
     plot.on("plotly_hover", (data) => others(plot, (other) => window.Plotly.Fx.hover(other, at(other, data), "xy",
       true)));
     plot.on("plotly_unhover", () => others(plot, (other) => window.Plotly.Fx.unhover(other)));
@@ -66,33 +68,48 @@
       Promise.all(all.map((other) => window.Plotly.relayout(other,
         x ? { "xaxis.range": x.slice() } : { "xaxis.autorange": true }))).finally(() => { busy = false; });
     }
-    const axis = group.dataset.axis, known = zoom();
+    const axis = group.dataset.axis, known = kept("zoom");
     const before = known && known.axis === axis ? known : { axis: axis, y: {} };
     const after = { axis: axis, y: Object.assign({}, before.y) };
-    const place = x === undefined ? before.x : x, key = keyOf(plot);
+    const place = x === undefined ? before.x : x, key = keyOf(plot, plot._fullLayout.yaxis.type === "log" ? ["log"] : []);
     if (place) after.x = place;
     if (y) after.y[key] = y;
     if (y === null) delete after.y[key];
-    keep(after.x || Object.keys(after.y).length ? after : null);
+    keep("zoom", after.x || Object.keys(after.y).length ? after : null);
   }
 
-  /* A range of y belongs to what is drawn and to its scale: see `zoom_in` in launch/dashboard/facets.py. */
-  function keyOf(plot) {
-    const scale = plot._fullLayout.yaxis.type === "log" ? "log" : "";
-    return [plot.closest(".panel").dataset.facet, plot.layout.meta, scale].filter(Boolean).join(" ");
+  /* The ranges of a figure that has no axis in common with others; it may have several axes of y. */
+  function zoomedAlone(plot, change) {
+    const after = Object.assign({}, kept("ranges")), key = keyOf(plot, []), own = Object.assign({}, after[key]);
+    const axes = Object.keys(plot._fullLayout).filter((name) => /^[xy]axis[0-9]*$/.test(name));
+    const changed = axes.filter((axis) => range(change, axis) !== undefined);
+    if (!changed.length) return;
+    for (const axis of changed) {
+      const found = range(change, axis), name = plot._fullLayout[axis].type === "log" ? axis + " log" : axis;
+      if (found) own[name] = found;
+      else delete own[name];
+    }
+    if (Object.keys(own).length) after[key] = own;
+    else delete after[key];
+    keep("ranges", Object.keys(after).length ? after : null);
   }
-  function zoom() {
-    try { return JSON.parse(new URLSearchParams(location.search).get("zoom")); } catch (error) { return null; }
+
+  /* A range belongs to what is drawn and to its scale: see `zoom_in` and `zoom_alone` in launch/dashboard/facets.py. */
+  function keyOf(plot, scales) {
+    return [plot.closest(".panel").dataset.facet, plot.layout.meta, ...scales].filter(Boolean).join(" ");
   }
-  function keep(value) {
-    window.laser.write([["zoom", value, null]]);
-    window.dash_clientside.set_props("zoom", { data: value });
+  function kept(name) {
+    try { return JSON.parse(new URLSearchParams(location.search).get(name)); } catch (error) { return null; }
+  }
+  function keep(name, value) {
+    window.laser.write([[name, value, null]]);
+    window.dash_clientside.set_props(name, { data: value });
   }
   Object.assign(window.laser.callbacks, {
     /* Another axis takes the zoom away. */
     unzoom: function (axis, value) {
       for (const group of document.querySelectorAll(".linked")) group.dataset.axis = axis;
-      if (value && value.axis !== axis) keep(null);
+      if (value && value.axis !== axis) keep("zoom", null);
     },
   });
 

@@ -167,6 +167,7 @@ def layout(library: Library, address: Address) -> Any:
             dcc.Store(id="sweep-drawn"),
             dcc.Store(id="sweep-title"),
             dcc.Store(id="zoom", data=address.json("zoom")),
+            dcc.Store(id="ranges", data=address.json("ranges")),
             controls_store("sweep", _with_defaults(library, members, settings, keys), address),
             clock("sweep-clock", rests=True),
             clock("sweep-words-clock"),
@@ -306,6 +307,7 @@ def _missing(address: Address, members: list[Entry], settings: list[SettingRetur
         *unknown(address, "line", lines),
         *unknown(address, "member", [member.path.name for member in members]),
         *malformed(address, "zoom", address.json("zoom")),
+        *malformed(address, "ranges", address.json("ranges")),
     ]
 
 

@@ -17,7 +17,7 @@ from launch.dashboard.exchange_figures import (
     course_figure,
     exchange_figure,
 )
-from launch.dashboard.facets import zoom_in
+from launch.dashboard.facets import zoom_alone, zoom_in
 from launch.dashboard.figures import Figure
 from launch.dashboard.library import Library
 from launch.dashboard.member_groups import MOST_GROUPS, few_groups, member_label
@@ -50,7 +50,7 @@ def layout(address: Address, entry: Entry, members: list[Entry]) -> Any:
     tall = max(280, 90 + 26 * min(len(members), MOST_GROUPS))
     figures = html.Div(
         [
-            panel("Who learns from whom", "exchange", tall, [ABOUT]),
+            panel("Who learns from whom", "exchange", tall, [ABOUT], facet="map"),
             linked(
                 [panel("The same over time, for one member", "exchange-course", tall, [ABOUT_COURSE], facet="course")],
                 address.text("axis"),
@@ -95,8 +95,11 @@ def register(app: Dash, library: Library) -> None:
         State("sweep-key", "data"),
         State("exchange-drawn", "data"),
         State("zoom", "data"),
+        State("ranges", "data"),
     )
-    def draw_exchange(what: Any, reader: Any, axis: Any, theme: Any, _: Any, key: Any, drawn: Any, zoom: Any) -> Any:
+    def draw_exchange(
+        what: Any, reader: Any, axis: Any, theme: Any, _: Any, key: Any, drawn: Any, zoom: Any, ranges: Any
+    ) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
@@ -112,6 +115,8 @@ def register(app: Dash, library: Library) -> None:
         def figures() -> tuple[Figure, Figure]:
             course = course_figure(library, whose, groups, what, axis, theme)
             zoom_in(course, zoom, "course", axis, f"{what} {reader}")
-            return exchange_figure(library, groups, what, theme), course
+            exchanged = exchange_figure(library, groups, what, theme)
+            zoom_alone(exchanged, ranges, "map")
+            return exchanged, course
 
-        return *library.once(("exchange", key, state, str(zoom)), figures), state
+        return *library.once(("exchange", key, state, str(zoom), str(ranges)), figures), state

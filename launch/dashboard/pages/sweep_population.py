@@ -10,6 +10,7 @@ from dash.exceptions import PreventUpdate
 from launch.dashboard import sweep_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
+from launch.dashboard.facets import zoom_alone
 from launch.dashboard.figures import Figure
 from launch.dashboard.library import Library
 from launch.dashboard.member_groups import MOST_GROUPS, member_label
@@ -41,8 +42,8 @@ def layout(library: Library, address: Address, entry: Entry, members: list[Entry
     )
     figures = html.Div(
         [
-            panel("Lineage", "lineage", height_px=lanes_px, about=[_ABOUT_LINEAGE]),
-            panel("Schedule", "schedule", height_px=lanes_px, about=[_ABOUT_SCHEDULE]),
+            panel("Lineage", "lineage", height_px=lanes_px, about=[_ABOUT_LINEAGE], facet="lineage"),
+            panel("Schedule", "schedule", height_px=lanes_px, about=[_ABOUT_SCHEDULE], facet="schedule"),
         ],
         className="halves",
     )
@@ -75,8 +76,9 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("lineage-drawn", "data"),
+        State("ranges", "data"),
     )
-    def descend(traced: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+    def descend(traced: Any, theme: Any, _: Any, key: Any, drawn: Any, ranges: Any) -> Any:
         entry = library.find(key)
         if entry is None or not entry.is_sweep or theme not in ("light", "dark"):
             raise PreventUpdate
@@ -90,6 +92,9 @@ def register(app: Dash, library: Library) -> None:
 
         def figures() -> tuple[Figure, ...]:
             descent = sweep_figures.descent_figure(library, members, decisions, whose, theme)
-            return descent, sweep_figures.schedule_figure(library, whose, theme)
+            schedule = sweep_figures.schedule_figure(library, whose, theme)
+            zoom_alone(descent, ranges, "lineage")
+            zoom_alone(schedule, ranges, "schedule", whose.path.name if whose else "")
+            return descent, schedule
 
-        return *library.once(("population", key, state), figures), state
+        return *library.once(("population", key, state, str(ranges)), figures), state

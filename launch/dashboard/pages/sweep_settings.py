@@ -13,7 +13,7 @@ from laser.packages import find_missing
 from launch.dashboard import settings_figures
 from launch.dashboard.address import Address, Control
 from launch.dashboard.checked import one_of
-from launch.dashboard.facets import zoom_in
+from launch.dashboard.facets import zoom_alone, zoom_in
 from launch.dashboard.figures import Figure, message_figure
 from launch.dashboard.importance import Importance, importances, too_few
 from launch.dashboard.incumbent import incumbent_figure
@@ -70,9 +70,9 @@ def layout(address: Address, keys: list[str]) -> Any:
         html.P(id="importance-words", className="quiet", role="status"),
         html.Div(
             [
-                panel("Importance of the settings", _IMPORTANCE, 330, [_ABOUT_IMPORTANCE], waiting),
-                panel("Setting against return", "sweep-settings", 330, [_ABOUT_ONE]),
-                panel("Two settings, mean return", "two-settings", 330, [_ABOUT_TWO]),
+                panel("Importance of the settings", _IMPORTANCE, 330, [_ABOUT_IMPORTANCE], waiting, facet="importance"),
+                panel("Setting against return", "sweep-settings", 330, [_ABOUT_ONE], facet="one"),
+                panel("Two settings, mean return", "two-settings", 330, [_ABOUT_TWO], facet="two"),
             ],
             className="panels",
         ),
@@ -134,8 +134,9 @@ def register(app: Dash, library: Library) -> None:
         Input("sweep-clock", "data"),
         State("sweep-key", "data"),
         State("settings-drawn", "data"),
+        State("ranges", "data"),
     )
-    def draw(setting: Any, second: Any, colour: Any, theme: Any, _: Any, key: Any, drawn: Any) -> Any:
+    def draw(setting: Any, second: Any, colour: Any, theme: Any, _: Any, key: Any, drawn: Any, ranges: Any) -> Any:
         entry = _sweep(library, key, theme)
         members = library.members(entry)
         keys = keys_of(entry, members)
@@ -147,13 +148,13 @@ def register(app: Dash, library: Library) -> None:
 
         def figures() -> tuple[Figure, ...]:
             rows, outcomes = _outcomes(library, entry, members)
-            return (
-                settings_figures.one_setting_figure(rows, first, of, theme),
-                settings_figures.two_settings_figure(outcomes, first, other, theme),
-                settings_figures.all_settings_figure(outcomes, of, theme),
-            )
+            one = settings_figures.one_setting_figure(rows, first, of, theme)
+            two = settings_figures.two_settings_figure(outcomes, first, other, theme)
+            zoom_alone(one, ranges, "one", first)
+            zoom_alone(two, ranges, "two", f"{first} {other}")
+            return one, two, settings_figures.all_settings_figure(outcomes, of, theme)
 
-        return *library.once(("settings", key, state), figures), state
+        return *library.once(("settings", key, state, str(ranges)), figures), state
 
     @app.callback(
         Output("incumbent", "figure"),
@@ -194,8 +195,9 @@ def register(app: Dash, library: Library) -> None:
         Input("incumbent-drawn", "data"),
         State("sweep-key", "data"),
         State("importance-drawn", "data"),
+        State("ranges", "data"),
     )
-    def weigh(theme: Any, _: Any, others_drawn: Any, key: Any, drawn: Any) -> Any:
+    def weigh(theme: Any, _: Any, others_drawn: Any, key: Any, drawn: Any, ranges: Any) -> Any:
         entry = _sweep(library, key, theme)
         if not others_drawn:  # it takes about a second, for which the curves should not wait
             raise PreventUpdate
@@ -207,7 +209,9 @@ def register(app: Dash, library: Library) -> None:
         table, words = library.aside((_IMPORTANCE, key, state), lambda: _weighed(library, entry, members))
         if not table:
             return message_figure(words, theme), "", [state, theme]
-        return settings_figures.importance_figure(table, theme), words, [state, theme]
+        figure = settings_figures.importance_figure(table, theme)
+        zoom_alone(figure, ranges, _IMPORTANCE)
+        return figure, words, [state, theme]
 
 
 def _weighed(library: Library, entry: Entry, members: list[Entry]) -> tuple[list[Importance], str]:

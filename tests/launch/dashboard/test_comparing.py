@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from launch.dashboard.comparing import differences, flat, group_by_settings, show_setting
-from launch.dashboard.facets import View, draw_facet, facets_of, groups_of, ranges_of
+from launch.dashboard.facets import View, draw_facet, facets_of, groups_of, ranges_of, zoom_alone
 from launch.dashboard.figures import decoded
 from launch.dashboard.library import Library
 from launch.records.listing import find_entries
@@ -141,6 +141,20 @@ def test_a_zoom_belongs_to_its_axis_and_may_hold_anything() -> None:
     assert ranges_of(zoom, "loss", "env_steps") == {}
     for strange in (None, [], "x", {"axis": "seconds", "x": [1], "y": []}, {"axis": "seconds", "x": ["a", True]}):
         assert ranges_of(strange, "loss", "seconds") == {}
+
+
+def test_ranges_of_a_figure_by_itself_belong_to_what_it_shows_and_may_be_anything() -> None:
+    def shown(ranges: object, meta: str = "a") -> dict[str, object]:
+        figure = {"data": [], "layout": {"xaxis": {"type": "log"}, "yaxis": {}, "yaxis2": {}}}
+        zoom_alone(figure, ranges, "one", meta)
+        return {name: axis.get("range") for name, axis in figure["layout"].items() if "axis" in name}
+
+    kept = {"one a": {"xaxis": [9, 10], "xaxis log": [-4, -3], "yaxis2": [0, 1.5]}}
+    assert shown(kept) == {"xaxis": [-4, -3], "yaxis": None, "yaxis2": [0, 1.5]}
+    nothing = {"xaxis": None, "yaxis": None, "yaxis2": None}
+    assert shown(kept, "b") == nothing
+    for strange in (None, [], "x", {"one a": None}, {"one a": {"yaxis": [1]}}, {"one a": {"yaxis": ["a", True]}}):
+        assert shown(strange) == nothing
 
 
 def test_references_are_the_random_and_the_human_return_and_the_goal(tmp_path, make_run) -> None:

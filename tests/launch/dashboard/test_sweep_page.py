@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from in_chromium import IN_CHROMIUM, find, press_keys, rows_from_the_top, texts, traces, wait, x_range
+from in_chromium import IN_CHROMIUM, bring, find, press_keys, rows_from_the_top, texts, traces, wait, x_range
 
 pytestmark = IN_CHROMIUM
 
@@ -23,8 +24,9 @@ def root(shared_runs) -> Path:
     root, make_run = shared_runs
     now = time.time() - 1000.0
 
-    def sweep(name: str, rates: list[str], seeds: int, **more: Any) -> None:
-        grid = {"algorithm.learning-rate": rates}
+    def sweep(name: str, rates: list[str], seeds: int, costs: Sequence[str] = (), **more: Any) -> None:
+        """Make a sweep of rates and seeds; with `costs` each seed has a cost of entropy, too."""
+        grid = {"algorithm.learning-rate": rates} | ({"algorithm.entropy-cost": list(costs)} if costs else {})
         make_run(name, facts={"sweep": {"grid": grid, "options": {"pbt": bool(more)} | more}})
         for number in range(len(rates) * seeds):
             rate = rates[number // seeds]
@@ -32,14 +34,32 @@ def root(shared_runs) -> Path:
                 {"charts/mean_return": float(n * (1 + number // seeds)), "totals/episodes": 5.0 * n}
                 for n in range(1, 21)
             ]
-            config = {"seed": number % seeds, "algorithm": {"name": "laser", "learning_rate": float(rate)}}
-            facts = {"member": {"index": number, "overrides": {"algorithm.learning-rate": rate}}}
+            config: dict[str, Any] = {
+                "seed": number % seeds,
+                "algorithm": {"name": "laser", "learning_rate": float(rate)},
+            }
+            overrides = {"algorithm.learning-rate": rate}
+            if costs:
+                overrides["algorithm.entropy-cost"] = costs[number % seeds]
+                config["algorithm"] |= {"entropy_cost": float(costs[number % seeds])}
+            facts = {"member": {"index": number, "overrides": overrides}}
             make_run(f"{name}/members/{number}", rows, config=config, facts=facts, begun=now, repeat=1)
 
     sweep("many", RATES, 2)
     sweep("long", [f"{place + 1}e-5" for place in range(20)], 2)
     sweep("single", RATES[:4], 1)
+    sweep("pairs", RATES[:3], 2, ["0.01", "0.02"])
     sweep("population", RATES[:3], 1, pbt=True)
+    with (root / "population" / "lineage.jsonl").open("w", encoding="utf-8") as lineage:
+        for at, member, copied in ((500, 0, None), (900, 1, 2)):
+            settings = {"algorithm.learning-rate": 1e-4 * (1 + member), "algorithm.entropy-cost": 0.01}
+            decision = {"env_steps": at, "member": member, "copied": copied, "settings": settings}
+            lineage.write(json.dumps(decision) + "\n")
+    changes = [
+        {"env_steps": at, "settings": {"algorithm.learning-rate": rate, "algorithm.entropy-cost": 10 * rate}}
+        for at, rate in ((0, 3e-4), (900, 2e-4))
+    ]
+    (root / "population" / "members" / "1" / "schedule.json").write_text(json.dumps(changes), encoding="utf-8")
     return root
 
 
@@ -271,6 +291,51 @@ def test_a_zoom_of_one_picture_is_that_of_all_and_the_address_keeps_it(browser, 
     assert x_range(browser, "Members") == zoomed
     find(browser, "#sweep-axis input[value=learner_steps]").click()
     wait("no zoom on another axis", lambda: x_range(browser, "Members") != zoomed and "zoom" not in query(browser))
+
+
+def ends_of(browser: Any, graph: str, *axes: str) -> list[float]:
+    """Return where axes of a figure begin and end, one axis after the other."""
+    script = f"const layout = {_PLOT}._fullLayout; return arguments[1].flatMap((axis) => layout[axis].range);"
+    found: list[float] = browser.execute_script(script, graph, axes)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "graph", "key", "axes"),
+    [
+        ("many?setting=algorithm.learning-rate", "sweep-settings", "one algorithm.learning-rate", ("xaxis", "yaxis")),
+        ("pairs", "two-settings", "two algorithm.learning-rate algorithm.entropy-cost", ("xaxis", "yaxis")),
+        ("many", "importance", "importance", ("xaxis", "yaxis")),
+        ("population", "lineage", "lineage", ("xaxis", "yaxis")),
+        ("population?member=1", "schedule", "schedule 1", ("xaxis", "yaxis2")),
+    ],
+)
+def test_the_zoom_of_a_figure_with_axes_of_its_own_stands_in_the_address(
+    browser, address, root, page, graph, key, axes
+) -> None:
+    from selenium.webdriver import ActionChains
+
+    part = "population" if page.startswith("population") else "settings"
+    browser.get(f"{address}sweep/{page}")
+    bring(browser, part)
+    wait("the figure", lambda: browser.execute_script(f"return {_PLOT}?._fullData?.length > 0", graph))
+    whole, members = ends_of(browser, graph, *axes), x_range(browser, "Members")
+    place = browser.find_elements("css selector", f"#{graph} .nsewdrag")[int(axes[1].removeprefix("yaxis") or 1) - 1]
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", place)
+    across = ActionChains(browser).move_to_element_with_offset(place, -60, -25).click_and_hold()
+    across.move_by_offset(60, 25).move_by_offset(60, 25).release().perform()
+    wait("a part of it", lambda: all(a != b for a, b in zip(ends_of(browser, graph, *axes), whole, strict=True)))
+    zoomed = ends_of(browser, graph, *axes)
+    kept = json.loads(query(browser)["ranges"][0])
+    assert kept == {key: {axes[0]: zoomed[:2], axes[1]: zoomed[2:]}}
+    assert x_range(browser, "Members") == members, "no other figure follows"
+    browser.refresh()
+    bring(browser, part)
+    wait("the same after a reload", lambda: ends_of(browser, graph, *axes) == pytest.approx(zoomed))
+    time.sleep(2.0)  # the clock's drawing
+    assert ends_of(browser, graph, *axes) == pytest.approx(zoomed)
+    find(browser, f".panel:has(#{graph}) .figure").send_keys("0")
+    wait("no range in the address", lambda: "ranges" not in query(browser))
 
 
 def test_keys_zoom_and_move_a_figure_that_has_the_focus_and_the_others_with_it(browser, address, root) -> None:
