@@ -30,7 +30,7 @@ from launch.formats import short
 from launch.records.curves import bucket_scores
 from launch.records.lineage import ancestry
 from launch.records.listing import Entry, member_number
-from launch.records.series import Axis, Series
+from launch.records.series import EMPTY, Axis, Series
 
 _MOST_IN_LEGEND = 8
 """Curves that a legend above the figure has room for; the tables' marks name them however many there are."""
@@ -75,7 +75,8 @@ def best_figure(
         return message_figure("buckets are counted in env steps and frames: choose one of these axes", theme)
     repeat = _action_repeat(library, members) if axis == "env_steps" else 1.0
     protocol = protocol_for([task for member in members for task in _tasks(member)])
-    scores, ends = (_series(library, members, f"buckets/{name}") for name in (protocol.score, "ends_at"))
+    names = (protocol.score, "ends_at", "fewest_episodes")
+    scores, ends, episodes = (_series(library, members, f"buckets/{name}") for name in names)
     known = [member for member in members if member.key in scores and member.key in ends]
     agents = agents_of([(str(member.config.get("env")), member.overrides) for member in known])
     runs = [
@@ -95,7 +96,27 @@ def best_figure(
     title = f"{AXIS_TITLES[axis]} per member"
     figure = line_figure([*curves, Curve("best", x / repeat, y, colour=1)], title, protocol.title, theme)
     figure["layout"]["showlegend"] = False
+    numbers = [bucket_scores(episodes.get(member.key, EMPTY), ends[member.key]) for member in known]
+    figure["data"][-1] |= {
+        "customdata": [_best_in_words(end, best, numbers) for end, best in zip(x.tolist(), y.tolist(), strict=True)],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
     return figure
+
+
+def _best_in_words(end: float, best: float, numbers: Sequence[Mapping[float, float]]) -> str:
+    """Return the best score of a bucket, and the fewest episodes that any member's mean of a game stands for there.
+
+    Args:
+        end: of the bucket, in frames.
+        best: score.
+        numbers: each member's fewest episodes by the end of a bucket.
+    """
+    fewest = min((of_member[end] for of_member in numbers if end in of_member), default=None)
+    if fewest is None:  # recorded before episodes were counted
+        return f"best: {short(best)}"
+    episodes = "episode" if fewest == 1 else "episodes"
+    return f"best: {short(best)}; behind each mean of a game in this bucket at least {fewest:.0f} {episodes}"
 
 
 def plays_one_game(members: list[Entry]) -> bool:

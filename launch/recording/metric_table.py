@@ -234,6 +234,7 @@ SECTIONS: dict[str, tuple[Metric, ...]] = {
         Metric("buckets/return_p20", "return", "20th percentile of the returns in it, if there is one task"),
         Metric("buckets/return_p80", "return", "80th percentile of the returns in it, if there is one task"),
         Metric("buckets/ends_at", "frames", "the end of the newest complete bucket"),
+        Metric("buckets/fewest_episodes", "episodes", "those of the task that ended the fewest in its newest bucket"),
     ),
     "Speed": (
         Metric(

@@ -71,6 +71,7 @@ class TaskReturns:
         self._bucket = 0
         self._sums, self._counts = [0.0] * len(tasks), [0] * len(tasks)
         self._means: dict[int, float] = {}
+        self._numbers: dict[int, int] = {}  # of episodes behind each mean
         self._returns = ThinnedReturns()  # of the current bucket, if there is one task
         self._percentiles: list[float] = []
         self._closed: list[tuple[int, dict[str, float]]] = []
@@ -130,6 +131,7 @@ class TaskReturns:
             "sums": list(self._sums),
             "counts": list(self._counts),
             "means": {str(index): value for index, value in self._means.items()},
+            "numbers": {str(index): number for index, number in self._numbers.items()},
             "returns": self._returns.state_dict(),
             "percentiles": list(self._percentiles),
         }
@@ -140,6 +142,7 @@ class TaskReturns:
         self._newest = [deque(values, maxlen=NUM_RETURNS) for values in state["newest"]]
         self._bucket, self._sums, self._counts = state["bucket"], list(state["sums"]), list(state["counts"])
         self._means = {int(index): value for index, value in state["means"].items()}
+        self._numbers = {int(index): int(number) for index, number in state.get("numbers", {}).items()}
         if "returns" in state:
             self._returns.load_state_dict(state["returns"])
             self._percentiles = list(state["percentiles"])
@@ -149,6 +152,8 @@ class TaskReturns:
         if len(self._means) == len(self._tasks):
             metrics["buckets/mean_return"] = math.fsum(self._means.values()) / len(self._means)
             metrics["buckets/ends_at"] = float(self._bucket * self._width)
+            if len(self._numbers) == len(self._tasks):  # a run that was begun before they were counted has some later
+                metrics["buckets/fewest_episodes"] = float(min(self._numbers.values()))
         if self._percentiles:
             metrics["buckets/return_p20"], metrics["buckets/return_p80"] = self._percentiles
         return metrics
@@ -159,7 +164,7 @@ class TaskReturns:
             return
         for index, count in enumerate(self._counts):
             if count:
-                self._means[index] = self._sums[index] / count
+                self._means[index], self._numbers[index] = self._sums[index] / count, count
         self._sums, self._counts = [0.0] * len(self._tasks), [0] * len(self._tasks)
         if self._returns.num:
             self._percentiles, self._returns = self._returns.percentiles(20.0, 80.0), ThinnedReturns()

@@ -59,6 +59,7 @@ _RECORDER = {
         "sums": [float],
         "counts": [int],
         "means": _NUMBERS,
+        "numbers?": _NUMBERS,
         "returns?": {"num": int, "kept": [float], "stride": int},
         "percentiles?": [float],
     },

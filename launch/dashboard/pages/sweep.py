@@ -81,8 +81,8 @@ _ABOUT_INCUMBENT = (
 _BEST_MEMBER = "Best member at each moment", "the highest mean of a member's last 20 episodes, over all members' own"
 _BEST_AGENT = (
     "Best agent, by bucket",
-    "the median over an agent's games of the mean returns of a bucket, as the paper draws it; a bucket may hold a "
-    "single episode",
+    "the median over an agent's games of the mean returns of a bucket, as the paper draws it; the "
+    "pointer shows the fewest episodes behind such a mean",
 )
 
 

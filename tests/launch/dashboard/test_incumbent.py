@@ -69,3 +69,25 @@ def test_all_members_are_one_faint_line_behind_the_best(sweep) -> None:
     values = decoded(figure["data"][0]["y"])
     ends = values[np.flatnonzero(np.isnan(values[1:]) & ~np.isnan(values[:-1]))]
     assert ends.tolist() == [50.0, 60.0, 196.0, 180.0]
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_the_best_agent_over_games_says_how_many_episodes_stand_behind_a_bucket(tmp_path, make_run, is_counted) -> None:
+    games = ["ALE/Pong-v5", "ALE/Breakout-v5"]
+    make_run("sweep", facts={"sweep": {"grid": {"env": games, "rate": ["1", "2"]}, "options": {}}})
+    for number in range(4):
+        rows = []
+        for bucket in (1, 2):
+            row = {"buckets/normalised_median": number + bucket / 10, "buckets/ends_at": 400.0 * bucket}
+            rows.append(row | ({"buckets/fewest_episodes": float(1 + number // 3 if bucket == 1 else 7 + number)}))
+            if not is_counted:
+                del rows[-1]["buckets/fewest_episodes"]
+        facts = {"member": {"index": number, "overrides": {"env": games[number % 2], "rate": str(1 + number // 2)}}}
+        make_run(f"sweep/members/{number}", rows, config={"env": games[number % 2]}, facts=facts)
+    library = Library(tmp_path / "runs")
+    entry = next(entry for entry in library.entries().values() if entry.is_sweep)
+    _, y, words = line_of(best_figure(library, library.members(entry), "env_steps", "light"))
+    assert y.tolist() == pytest.approx([2.6, 2.7])
+    behind = "; behind each mean of a game in this bucket at least "
+    wanted = [f"best: 2.6{behind}1 episode", f"best: 2.7{behind}7 episodes"]
+    assert words == (wanted if is_counted else ["best: 2.6", "best: 2.7"])

@@ -71,6 +71,15 @@ def literal_means(at, values, width, num_buckets):
     return means
 
 
+def literal_numbers(at, width, num_buckets):
+    """Numbers of episodes that ended in (0, width], (width, 2 width], ...; an empty one repeats the one before."""
+    numbers, newest = [], 0
+    for bucket in range(num_buckets):
+        newest = sum(bucket * width < when <= (bucket + 1) * width for when in at) or newest
+        numbers.append(newest)
+    return numbers
+
+
 @pytest.mark.parametrize("resumed", [False, True])
 def test_buckets_are_those_of_the_protocol(resumed):
     generator = np.random.default_rng(0)
@@ -92,6 +101,7 @@ def test_buckets_are_those_of_the_protocol(resumed):
     returns.finish(width * num_buckets)
     found |= dict(returns.take_closed())
     wanted = [literal_means(at[tasks == task], values[tasks == task], width, num_buckets) for task in (0, 1)]
+    numbers = [literal_numbers(at[tasks == task], width, num_buckets) for task in (0, 1)]
     known = [
         width * (bucket + 1) for bucket in range(num_buckets) if not math.isnan(wanted[0][bucket] + wanted[1][bucket])
     ]
@@ -101,6 +111,7 @@ def test_buckets_are_those_of_the_protocol(resumed):
         bucket = end // width - 1
         for task, id in enumerate(GAMES):
             assert metrics[f"buckets/{id}/mean_return"] == pytest.approx(wanted[task][bucket])
+        assert metrics["buckets/fewest_episodes"] == min(numbers[0][bucket], numbers[1][bucket])
         normalised = [find_reference(id).normalise(wanted[task][bucket]) for task, id in enumerate(GAMES)]
         assert metrics["buckets/normalised_median"] == pytest.approx(np.median(normalised))
 
@@ -112,6 +123,20 @@ def test_buckets_that_no_episode_ended_in_repeat_the_one_before():
     closed = [(end, metrics["buckets/mean_return"]) for end, metrics in returns.take_closed()]
     assert closed == [(100, 1.0), (200, 1.0), (300, 1.0)]
     assert returns.take_closed() == []
+    assert returns.metrics()["buckets/fewest_episodes"] == 1
+
+
+def test_a_run_begun_before_episodes_of_buckets_were_counted_has_their_number_once_every_task_is_counted():
+    returns = TaskReturns(POLES[:1], 100)
+    returns.add([episode(1.0)], 50)
+    returns.add([episode(1.0)], 150)
+    state = returns.state_dict()
+    del state["numbers"]
+    resumed = TaskReturns(POLES[:1], 100)
+    resumed.load_state_dict(state)
+    assert "buckets/fewest_episodes" not in resumed.metrics()
+    resumed.add([episode(1.0)], 250)
+    assert resumed.metrics()["buckets/fewest_episodes"] == 1
 
 
 def test_a_run_that_goes_on_for_longer_keeps_the_width_of_its_buckets():
