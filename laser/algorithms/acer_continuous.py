@@ -18,6 +18,7 @@ from laser.batch import Batch
 from laser.config import Bounds, Problem, find_unused
 from laser.networks.actor_critic import ActorCritic, ActorCriticOutput
 from laser.networks.config import NetworkConfig
+from laser.networks.encoder import ObservationEncoder
 from laser.networks.heads import AdvantageHead
 from laser.ops.distributions import Statistics
 from laser.ops.policy_gradient import value_loss, weighted_sum
@@ -65,19 +66,24 @@ class AcerContinuousConfig(AcerConfig):
     critic_rate: Annotated[
         float, Bounds(above=0.0), "the critic's step size, as a multiple; with network.separate-critic"
     ] = 1.0
+    separate_advantage: Annotated[
+        bool, "give the advantage a torso of its own, beside those of policy and value; with network.separate-critic"
+    ] = False
 
     def warnings(self, network: NetworkConfig, remover: str) -> list[Problem]:
         """See `AlgorithmConfig.warnings`."""
         found = super().warnings(network, remover)
         if self.critic == "state_value":
             why, remedy = "algorithm.critic is state_value", "use algorithm.critic stochastic_dueling"
-            found += find_unused(self, "algorithm", ("policy_target", "num_samples", "advantage_size"), why, remedy)
+            names = ("policy_target", "num_samples", "advantage_size", "separate_advantage")
+            found += find_unused(self, "algorithm", names, why, remedy)
         if self.critic == "not_centred":
             why, remedy = "algorithm.critic is not_centred", "use algorithm.critic stochastic_dueling"
             found += find_unused(self, "algorithm", ("num_samples",), why, remedy)
         if not network.separate_critic:
             why, remedy = "the critic shares the policy's torso and its step size", "use network.separate-critic true"
-            found += find_unused(self, "algorithm", ("critic_rate",), why, remedy)
+            names = ("critic_rate",) if self.critic == "state_value" else ("critic_rate", "separate_advantage")
+            found += find_unused(self, "algorithm", names, why, remedy)
         return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> AcerContinuous:
@@ -112,10 +118,15 @@ class AcerContinuous(Acer):
     def __init__(self, config: AcerContinuousConfig, environment: EnvironmentSpec, network: NetworkConfig):
         super().__init__(config, environment, network)
         if network.separate_critic and config.critic_rate != 1.0:
-            heads = ("value_head.",) if config.critic == "state_value" else ("value_head.", "advantage_head.")
-            self.parameter_groups = tuple(
-                ParameterGroup(prefix, rate=config.critic_rate) for prefix in ("critic_encoder.", *heads)
-            )
+            parts = ["critic_encoder", "value_head"]
+            parts += [] if config.critic == "state_value" else ["advantage_head"]
+            parts += ["advantage_encoder"] if self._has_separate_advantage else []
+            self.parameter_groups = tuple(ParameterGroup(f"{part}.", rate=config.critic_rate) for part in parts)
+
+    @property
+    def _has_separate_advantage(self) -> bool:
+        config = self.config
+        return config.separate_advantage and self.network.separate_critic and config.critic != "state_value"
 
     def _add_heads(self, networks: ActorCritic) -> None:
         """Add an advantage head beside the state value, unless the critic is a state value alone."""
@@ -124,6 +135,8 @@ class AcerContinuous(Acer):
         size, activation = self.config.advantage_size, self.network.activation
         num_dimensions = self.environment.actions.array.size
         networks.advantage_head = AdvantageHead(networks.num_critic_features, num_dimensions, size, activation)
+        if self._has_separate_advantage:
+            networks.advantage_encoder = ObservationEncoder(self.environment.observations, self.network)
 
     def state_values(self, values: Tensor, policy: Statistics) -> Tensor:
         """See `ActorCriticAlgorithm.state_values`."""
@@ -203,11 +216,15 @@ class AcerContinuous(Acer):
         """
         config, distribution = self.config, self.distribution
         values, actions = output.values[:-1], batch.actions
-        assert output.critic_features is not None
+        features = output.critic_features
+        if self._has_separate_advantage:
+            rows = {name: value.flatten(0, 1) for name, value in batch.observations.items()}
+            features = networks.advantage_encoder(rows).unflatten(0, batch.first.shape)
+        assert features is not None
         num_drawn = 1 + (config.num_samples if config.critic == "stochastic_dueling" else 0)
         several = {name: value.expand(num_drawn, *value.shape) for name, value in moving.items()}
         drawn = distribution.sample(several, generator)  # a', u_1, ..., u_n
-        advantages = networks.advantage_head(output.critic_features[:-1], torch.cat([actions.unsqueeze(0), drawn]))
+        advantages = networks.advantage_head(features[:-1], torch.cat([actions.unsqueeze(0), drawn]))
         if config.critic == "stochastic_dueling":
             q_taken, q_drawn = stochastic_dueling(values, advantages[:2], advantages[2:]).unbind(0)
         else:

@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from actors.actor import Actor
 from laser.ports import wait
 from laser.replay_stats import ReplayStats
+from launch.recording.recorder import Snapshot
 from launch.runtimes.hangs import wait_unless_hung
 from launch.runtimes.runtime import Worker
 from launch.supervision.ending import Ending
@@ -42,7 +43,7 @@ class LockstepSchedule(Schedule):
         turns = {supervisor.number: _Turn(supervisor, self.should_stop) for supervisor in self.supervisors}
         for supervisor in self.running:
             with self.failing_alone(supervisor):
-                turns[supervisor.number].evaluate_if_due()  # an evaluation that a stop interrupted
+                turns[supervisor.number].go_on()
         stops = False
         while self.running or (self.has_waiting and not stops):
             running = [turns[supervisor.number] for supervisor in self.running]
@@ -60,6 +61,7 @@ class LockstepSchedule(Schedule):
                 with self.failing_alone(other):
                     turns[other.number] = _Turn(other, self.should_stop)
                     turns[other.number].join(running)
+                    turns[other.number].go_on()
 
     def _take(self, turn: _Turn) -> None:
         supervisor = turn.supervisor
@@ -96,17 +98,10 @@ class _Turn:
     def take(self) -> Ending:
         """Collect, learn and publish; return the ending of the member's training, or `Ending.NONE`."""
         supervisor, recorder = self.supervisor, self.supervisor.recorder
-        topology = supervisor.topology
-        for actor in topology.actors:
+        for actor in supervisor.topology.actors:
             recorder.report(self._call(actor, Actor.take_turn))
         snapshot = recorder.position()
-        supervisor.prepare_learner(snapshot)
-        due = self._num_updates_due()
-        while due > 0:
-            num_updates = min(due, _UPDATES_PER_CALL)
-            self._call(topology.learner, Learner.step, num_updates)
-            self._num_updates += num_updates
-            due -= num_updates
+        self.learn(snapshot)
         if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
             self.report()
         self.env_steps = snapshot.env_steps
@@ -114,6 +109,29 @@ class _Turn:
         if not why:
             self.evaluate_if_due()
         return why
+
+    def go_on(self) -> None:
+        """Do what a stop left out: the rest of the updates, and then the evaluation."""
+        self.learn(self.supervisor.recorder.position())
+        self.evaluate_if_due()
+
+    def learn(self, snapshot: Snapshot) -> None:
+        """Make the updates that are due; a stop leaves out the rest, which a resumed run makes before all else.
+
+        Fresh unrolls are used up in any case: a learner may hold some that no account tells of.
+        """
+        topology = self.supervisor.topology
+        self.supervisor.prepare_learner(snapshot)
+        due = self._num_updates_due()
+        while due > 0:
+            num_updates = min(due, _UPDATES_PER_CALL)
+            self._call(topology.learner, Learner.step, num_updates)
+            self._num_updates += num_updates
+            due -= num_updates
+            if time.monotonic() - self._reported_at >= REPORT_INTERVAL_S:
+                self.report()  # thousands of updates may follow a long unroll
+            if not topology.config.algorithm.num_online and self._should_stop():
+                break
 
     def evaluate_if_due(self) -> None:
         """Evaluate if an evaluation is due, unless a stop is requested meanwhile."""

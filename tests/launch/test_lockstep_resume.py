@@ -1,17 +1,21 @@
 """A resumed lockstep run equals an uninterrupted one: over several shards, and with recurrent networks."""
 
 import dataclasses
+import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import pytest
 import torch
 
 from actors.config import ActorConfig
 from laser.environments.config import EnvironmentConfig
+from launch.errors import Interrupted
 from launch.presets import load_preset
+from launch.supervision.signals import StopSignal
 from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
+from learner.learner import Learner
 
 
 def small(path, *, recurrent, num_shards, **changes):
@@ -46,6 +50,59 @@ def test_a_resumed_run_equals_one_that_was_never_interrupted(tmp_path, recurrent
     for name, value in one.items():
         torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
     assert whole.learner_steps > 10
+
+
+def many_updates(path, **changes):
+    """Return a small run in which 64 updates, in four calls, follow each turn of the actor."""
+    settings = {"replay.min-steps": 64, "replay.capacity-steps": 1000, "replay.samples-per-insert": 256.0}
+    settings |= {"network.hidden-sizes": (8,), "quiet": True, "checkpoint-replay": True, "stop-at-return": float("inf")}
+    return load_preset("acer_pendulum", {**settings, "steps": 320, "run-dir": path, **changes})
+
+
+@pytest.mark.parametrize("stopped_at", [1, 2, 4, 7])
+def test_a_stop_amid_the_updates_of_a_turn_waits_for_one_call_and_the_rest_is_made_later(
+    tmp_path, monkeypatch, stopped_at
+):
+    whole = train(many_updates(tmp_path / "whole"))
+    stop, step, calls = StopSignal(), Learner.step, []
+
+    def step_on(self, num_updates):
+        calls.append(num_updates)
+        if len(calls) == stopped_at:
+            stop.number = signal.SIGINT
+        return step(self, num_updates)
+
+    step_on.__name__ = "step"
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner, "step", step_on)
+        patch.setattr("launch.train.stop_on_signals", lambda: nullcontext(stop))
+        with pytest.raises(Interrupted):
+            train(many_updates(tmp_path / "parts"))
+    assert calls == [16] * stopped_at
+    parts = train(many_updates(tmp_path / "parts", resume=True))
+    assert whole.learner_steps == parts.learner_steps == 64 * 4
+    one, other = saved(tmp_path / "whole"), saved(tmp_path / "parts")
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name], rtol=0, atol=0, msg=name)
+
+
+def test_a_turn_of_many_updates_reports_while_it_learns(tmp_path, monkeypatch):
+    monkeypatch.setattr("launch.supervision.lockstep.REPORT_INTERVAL_S", 0.0)
+    order, step, report = [], Learner.step, Learner.report
+
+    def step_on(self, num_updates):
+        order.append("step")
+        return step(self, num_updates)
+
+    def report_on(self):
+        order.append("report")
+        return report(self)
+
+    step_on.__name__, report_on.__name__ = "step", "report"
+    monkeypatch.setattr(Learner, "step", step_on)
+    monkeypatch.setattr(Learner, "report", report_on)
+    train(many_updates(tmp_path / "run", steps=128))
+    assert "step report step report step report step report" in " ".join(order)
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def backwards(q_taken, next_values, rewards, discounts, traces, valid):
     return targets
 
 
-def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
-    algorithm, networks, targets = build(config)
+def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0, **network):
+    algorithm, networks, targets = build(config, **network)
     shape = batch.rewards.shape
     output = networks(batch.observations, None, None, batch.first, {})
     average = {
@@ -85,6 +85,12 @@ def literal_gradients(config, batch, *, root=2.0, apart=False, opc_trace=1.0):
     several = {name: each.detach().expand(num_drawn, *each.shape) for name, each in (("mean", mean), ("std", std))}
     drawn = algorithm.distribution.sample(several, torch.Generator().manual_seed(SEED))
     features = output.critic_features[:-1]
+    if config.separate_advantage:
+        rows = [
+            networks.advantage_encoder({name: each[t] for name, each in batch.observations.items()})
+            for t in range(shape[0])
+        ]
+        features = torch.stack(rows)
 
     def advantage(actions):
         return networks.advantage_head(features, actions.unsqueeze(0))[0]
@@ -165,6 +171,18 @@ def test_it_is_its_literal_gradient(config):
     assert 0.1 < active / batch.valid.sum() < 0.9
 
 
+def test_an_advantage_with_a_torso_of_its_own_is_its_literal_gradient():
+    config, batch = dataclasses.replace(CONFIG, separate_advantage=True), double_batch()
+    _, got = gradients(config, batch, separate_critic=True)
+    expected, _ = literal_gradients(config, batch, separate_critic=True)
+    assert {name.partition(".")[0] for name in got} == {
+        *("encoder", "policy_head", "critic_encoder", "value_head", "advantage_encoder", "advantage_head")
+    }
+    for name, value in expected.items():
+        assert value.abs().sum() > 0, name
+        torch.testing.assert_close(got[name], value, rtol=1e-8, atol=1e-9, msg=name)
+
+
 @pytest.mark.parametrize("std", ["learned", "fixed"])
 def test_from_state_values_it_is_its_literal_gradient(std):
     """Truncated importance sampling inside the trust region: V-trace has oracles of its own, the rest is row by row."""
@@ -216,11 +234,15 @@ def test_the_divergence_from_the_behaviour_is_a_mean_over_valid_rows():
 
 @pytest.mark.parametrize(
     ("critic", "unused"),
-    [("state_value", {"policy_target", "num_samples", "advantage_size"}), ("not_centred", {"num_samples"})],
+    [
+        ("state_value", {"policy_target", "num_samples", "advantage_size", "separate_advantage"}),
+        ("not_centred", {"num_samples"}),
+    ],
 )
 def test_what_a_critic_does_not_use_is_said(critic, unused):
-    config = AcerContinuousConfig(critic=critic, policy_target="q_retrace", num_samples=7, advantage_size=32)
-    said = {problem.key for problem in config.warnings(NetworkConfig(), "fifo")}
+    more = {"num_samples": 7, "advantage_size": 32, "separate_advantage": True}
+    config = AcerContinuousConfig(critic=critic, policy_target="q_retrace", **more)
+    said = {problem.key for problem in config.warnings(NetworkConfig(separate_critic=True), "fifo")}
     assert {f"algorithm.{name.replace('_', '-')}" for name in unused} == said
 
 
@@ -235,8 +257,11 @@ def test_the_critic_has_a_step_size_of_its_own_where_it_has_a_torso_of_its_own()
     assert not build(AcerContinuousConfig(), separate_critic=True)[0].parameter_groups
     without = build(dataclasses.replace(config, critic="state_value"), separate_critic=True)[0]
     assert {group.prefix for group in without.parameter_groups} == {"critic_encoder.", "value_head."}
-    (problem,) = config.warnings(NetworkConfig(), "fifo")
-    assert problem.key == "algorithm.critic-rate"
+    apart = dataclasses.replace(config, separate_advantage=True)
+    groups = build(apart, separate_critic=True)[0].parameter_groups
+    assert {group.prefix for group in groups} == {*rates, "advantage_encoder."}
+    said = [problem.key for problem in apart.warnings(NetworkConfig(), "fifo")]
+    assert said == ["algorithm.critic-rate", "algorithm.separate-advantage"]
     assert not config.warnings(NetworkConfig(separate_critic=True), "fifo")
 
 
