@@ -47,10 +47,11 @@ def write_comparison(paths: Sequence[Path]) -> tuple[Page, dict[str, bytes]]:
             lines = _lines(panel, those)
             if lines:
                 title = panel.title + (f", {env}" if len(by_env) > 1 else "")
-                picture = pictures.draw([pictures.Panel("env steps", panel.y_title, lines)], title)
+                drawn = [pictures.Panel("env steps", panel.y_title, lines)]
+                light, dark = (pictures.draw(drawn, title, theme=theme) for theme in pictures.THEMES)
                 place = list(by_env).index(env)
-                files[f"{panel.report}{f'-{place}' if place else ''}.png"] = picture
-                page.picture(picture, f"{title}: {', '.join(those)}")
+                files[f"{panel.report}{f'-{place}' if place else ''}.png"] = light
+                page.picture(light, f"{title}: {', '.join(those)}", dark)
     if not files:
         page.paragraph("No recorded curve can be drawn.")
     _add_differences(page, runs)

@@ -22,8 +22,8 @@ pre { background: var(--code); padding: .7rem; white-space: pre-wrap; overflow-w
 .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .85rem; }
 img, video { max-width: 100%; height: auto; border-radius: 4px; }
-/* Pictures are white; a frame makes that look meant where the page is dark. */
-img { box-sizing: border-box; padding: .4rem; background: #fff; }
+/* A white frame makes a picture that is white in dark pages, too, look meant. */
+figure > img { box-sizing: border-box; padding: .4rem; background: #fff; }
 video { width: 100%; max-height: 26rem; background: #000; }
 summary { cursor: pointer; font-size: 1.2rem; font-weight: bold; margin-top: 1.6rem; }
 """
@@ -56,9 +56,19 @@ class Page:
         body = "".join("<tr>" + "".join(f"<td>{_text(row[place])}</td>" for place in kept) + "</tr>" for row in rows)
         self._parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
-    def picture(self, png: bytes, description: str) -> None:
-        """Add a PNG, inside the page; pictures that follow one another stand side by side where there is room."""
-        self._parts.append(f'{_FIGURE}<img alt="{_text(description)}" src="{_data(png, "image/png")}"></figure>')
+    def picture(self, png: bytes, description: str, dark: bytes | None = None) -> None:
+        """Add a PNG, inside the page; pictures that follow one another stand side by side where there is room.
+
+        Args:
+            png: the picture.
+            description: for those who do not see it.
+            dark: the same picture for a dark page; None: `png` has a white frame there.
+        """
+        shown = f'<img alt="{_text(description)}" src="{_data(png, "image/png")}">'
+        if dark is not None:
+            source = f'<source media="(prefers-color-scheme: dark)" srcset="{_data(dark, "image/png")}">'
+            shown = f"<picture>{source}{shown}</picture>"
+        self._parts.append(f"{_FIGURE}{shown}</figure>")
 
     def video(self, video: bytes, kind: str, description: str) -> None:
         """Add a video, inside the page.

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours of a picture: of the paper, of text and axes, and of the lines."""
+
+    paper: str
+    ink: str
+    lines: tuple[str, ...]
+
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart. Black cannot be seen on dark paper, nor their
+# yellow on white; most panels have one line, the first, and their sky blue is brighter than their blue.
+LIGHT = Theme(
+    "#FFFFFF",
+    "#000000",
+    ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"),
+)
+DARK = Theme(  # the paper and the ink of a dark page
+    "#12161C",
+    "#D7DCE2",
+    ("#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#0072B2", "#F0E442", "#999999"),
+)
+THEMES = (LIGHT, DARK)
 _DASHES = ("-", "--", ":", "-.", (0, (9, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 4)), (0, (6, 2, 1, 2, 1, 2)))
-NUM_STYLES = len(COLOURS) * len(_DASHES)
+NUM_STYLES = len(LIGHT.lines) * len(_DASHES)
 """Lines that differ in their colour or their dashes."""
 _MOST_IN_AXES = 6  # more names would hide the curves
 """Labels that a legend inside the axes has room for; more of them stand below, where they hide nothing."""
@@ -60,79 +82,100 @@ class Panel:
 
 
 def draw(
-    panels: Sequence[Panel], title: str = "", num_columns: int | None = None, shares_y: bool | None = None
+    panels: Sequence[Panel],
+    title: str = "",
+    num_columns: int | None = None,
+    shares_y: bool | None = None,
+    theme: Theme = LIGHT,
 ) -> bytes:
-    """Return a PNG of the panels. Titles and labels may contain any text.
+    """Return a PNG of the panels. Titles and labels may contain any text. Call it from one thread at a time.
 
     Args:
         panels: from left to right, row by row.
         title: above all panels.
         num_columns: panels side by side; None: all.
         shares_y: all panels have the same y axis; None: if they all have the same title of y.
+        theme: colours.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # Without pyplot there is no window, and no global list of figures that must be closed.
     num_columns = len(panels) if num_columns is None else num_columns
     num_rows = -(-len(panels) // num_columns)
     below = max(_legend_rows(panel) for panel in panels) * _LEGEND_ROW_INCHES
     size = 1.0 + 5.0 * num_columns, (3.6 + below) * num_rows
-    figure = Figure(figsize=size, layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
     share = len({panel.y_title for panel in panels}) == 1 if shares_y is None else shares_y
-    grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
-    for axes, panel in zip(grid, panels, strict=False):
-        _draw_panel(axes, panel)
-    if title:
-        figure.suptitle(_plain(title))
-    picture = io.BytesIO()
-    canvas.print_png(picture)
+    with _sheet(size, theme) as (figure, picture):
+        grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        for axes, panel in zip(grid, panels, strict=False):
+            _draw_panel(axes, panel, theme)
+        if title:
+            figure.suptitle(_plain(title))
     return picture.getvalue()
 
 
 def draw_lineage(
-    ends: Mapping[int, float], copies: Sequence[tuple[float, int, int]], path: Sequence[tuple[float, float, int]]
+    ends: Mapping[int, float],
+    copies: Sequence[tuple[float, int, int]],
+    path: Sequence[tuple[float, float, int]],
+    theme: Theme = LIGHT,
 ) -> bytes:
     """Return a PNG of a population's lineage: a lane for each member, an arrow for each copy.
+
+    Call it from one thread at a time.
 
     Args:
         ends: env steps of each member.
         copies: (env steps, copied member, copying member).
         path: (from, to, member) pieces of one member's ancestry, drawn thick.
+        theme: colours.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     lanes = {member: lane for lane, member in enumerate(sorted(ends))}
-    figure = Figure(figsize=(9.0, 1.2 + 0.4 * len(lanes)), layout="constrained")
-    canvas: Any = FigureCanvasAgg(figure)
-    axes: Any = figure.subplots()
-    for member, lane in lanes.items():
-        axes.plot([0.0, ends[member]], [lane, lane], color="grey", linewidth=1, alpha=0.6)
-    for begin, end, member in path:
-        if member in lanes:
-            axes.plot([begin, end], [lanes[member]] * 2, color=COLOURS[4], linewidth=5, alpha=0.7)
-    for at, model, member in copies:
-        if model in lanes and member in lanes:
-            arrow = {"arrowstyle": "->", "color": COLOURS[1]}
-            axes.annotate("", (at, lanes[member]), (at, lanes[model]), arrowprops=arrow)
-    axes.set_yticks(list(lanes.values()), [f"member {member}" for member in lanes])
-    axes.invert_yaxis()
-    axes.set_xlabel("env steps")
-    picture = io.BytesIO()
-    canvas.print_png(picture)
+    with _sheet((9.0, 1.2 + 0.4 * len(lanes)), theme) as (figure, picture):
+        axes = figure.subplots()
+        for member, lane in lanes.items():
+            axes.plot([0.0, ends[member]], [lane, lane], color="grey", linewidth=1, alpha=0.6)
+        for begin, end, member in path:
+            if member in lanes:
+                axes.plot([begin, end], [lanes[member]] * 2, color=theme.lines[4], linewidth=5, alpha=0.7)
+        for at, model, member in copies:
+            if model in lanes and member in lanes:
+                arrow = {"arrowstyle": "->", "color": theme.lines[1]}
+                axes.annotate("", (at, lanes[member]), (at, lanes[model]), arrowprops=arrow)
+        axes.set_yticks(list(lanes.values()), [f"member {member}" for member in lanes])
+        axes.invert_yaxis()
+        axes.set_xlabel("env steps")
     return picture.getvalue()
 
 
-def _draw_panel(axes: Any, panel: Panel) -> None:
+@contextmanager
+def _sheet(size: tuple[float, float], theme: Theme) -> Iterator[tuple[Any, io.BytesIO]]:
+    """Yield an empty figure in a theme's colours, and the file that holds it as PNG after the block.
+
+    Args:
+        size: width and height in inches.
+        theme: colours. They are matplotlib's global settings for as long as the block lasts.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    inked = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    papers = ("figure.facecolor", "axes.facecolor")
+    colours: dict[Any, str] = dict.fromkeys(inked, theme.ink) | dict.fromkeys(papers, theme.paper)
+    with rc_context(colours):
+        # Without pyplot there is no window, and no global list of figures that must be closed.
+        figure, picture = Figure(figsize=size, layout="constrained"), io.BytesIO()
+        canvas: Any = FigureCanvasAgg(figure)
+        yield figure, picture
+        canvas.print_png(picture)
+
+
+def _draw_panel(axes: Any, panel: Panel, theme: Theme) -> None:
     labels = _labels(panel)
     seen: set[str] = set()
     for line in panel.lines:
         points, band = thin(line.points), thin(line.band)
-        colour, dashes = style(labels.index(line.label))
+        colour, dashes = style(labels.index(line.label), theme)
         if band:
             x = [x for x, _ in points]
             axes.fill_between(x, [low for low, _ in band], [high for _, high in band], color=colour, alpha=0.15, lw=0)
@@ -170,9 +213,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
         axes.legend(fontsize="small")
 
 
-def style(number: int) -> tuple[str, Any]:
+def style(number: int, theme: Theme = LIGHT) -> tuple[str, Any]:
     """Return the colour and the dashes of a line by its number; the first `NUM_STYLES` pairs are different."""
-    return COLOURS[number % len(COLOURS)], _DASHES[number // len(COLOURS) % len(_DASHES)]
+    return theme.lines[number % len(theme.lines)], _DASHES[number // len(theme.lines) % len(_DASHES)]
 
 
 def _labels(panel: Panel) -> list[str]:

@@ -35,9 +35,10 @@ def write_run(recorded: Recorded, evaluation: EvaluationResult | None) -> tuple[
     add_evaluations(page, recorded)
     page.heading("Curves")
     for panel, lines in _panels(recorded):
-        picture = pictures.draw([pictures.Panel("env steps", panel.y_title, lines)], panel.title)
-        files[f"{panel.report}.png"] = picture
-        page.picture(picture, f"{panel.title}: {', '.join(line.label for line in lines)}")
+        drawn = [pictures.Panel("env steps", panel.y_title, lines)]
+        light, dark = (pictures.draw(drawn, panel.title, theme=theme) for theme in pictures.THEMES)
+        files[f"{panel.report}.png"] = light
+        page.picture(light, f"{panel.title}: {', '.join(line.label for line in lines)}", dark)
     if not files:
         page.paragraph("No recorded curve can be drawn.")
     add_settings(page, recorded)

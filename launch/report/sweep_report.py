@@ -17,7 +17,7 @@ from launch.records.lineage import Decision, Lineage, ancestry
 from launch.records.listing import was_pruned
 from launch.records.settings_schedule import SettingsChange, read_changes
 from launch.report.page import Page
-from launch.report.pictures import NUM_STYLES, Line, Panel, draw, draw_lineage
+from launch.report.pictures import NUM_STYLES, THEMES, Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
 from launch.sweeps.evolution import SCHEDULE_NAME
@@ -59,8 +59,9 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     lines = _curves(members)
     if lines:
         words = "Return of every member"
-        pictures["members.png"] = draw([Panel("env steps", "mean return of the last 20 episodes", lines)], words)
-        page.picture(pictures["members.png"], words)
+        panels = [Panel("env steps", "mean return of the last 20 episodes", lines)]
+        pictures["members.png"], dark = (draw(panels, words, theme=theme) for theme in THEMES)
+        page.picture(pictures["members.png"], words, dark)
     curve = read_best_curve(
         [
             MemberRecord(member.recorded.path / "metrics.db", member.recorded.config.env, member.overrides)
@@ -71,8 +72,9 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     if curve is not None:
         points = list(zip(curve.ends, curve.scores, strict=True))
         words = "The best member at every point, as in the paper"
-        pictures["best.png"] = draw([Panel("frames per member", curve.name, [Line("best", points)])], words)
-        page.picture(pictures["best.png"], words)
+        panels = [Panel("frames per member", curve.name, [Line("best", points)])]
+        pictures["best.png"], dark = (draw(panels, words, theme=theme) for theme in THEMES)
+        page.picture(pictures["best.png"], words, dark)
     if not pictures:
         page.paragraph("No recorded curve can be drawn.")
     pictures |= _add_schedules(page, path, members)
@@ -186,9 +188,9 @@ def _add_schedules(page: Page, path: Path, members: Sequence[_Member]) -> dict[s
     page.paragraph(f"The schedule of member {best.number}; laser train --settings-schedule trains with it again.")
     page.table(("env steps", *keys), [_schedule_row(change, keys) for change in changes])
     panels = [Panel("env steps", key, [Line("", _steps(changes, key, end), is_steps=True)]) for key in keys[:4]]
-    picture = draw(panels, f"Schedule of member {best.number}")
-    page.picture(picture, "the best member's settings over time, set by PBT")
-    return files | {"schedule.png": picture}
+    light, dark = (draw(panels, f"Schedule of member {best.number}", theme=theme) for theme in THEMES)
+    page.picture(light, "the best member's settings over time, set by PBT", dark)
+    return files | {"schedule.png": light}
 
 
 def _add_lineage(page: Page, members: Sequence[_Member], decisions: Sequence[Decision]) -> dict[str, bytes]:
@@ -197,9 +199,9 @@ def _add_lineage(page: Page, members: Sequence[_Member], decisions: Sequence[Dec
     best = next((it.number for it in members if not it.error), None)
     path = [] if best is None else ancestry(best, decisions, ends.get(best, 0.0))
     copies = [(float(it.env_steps), it.copied, it.member) for it in decisions if it.copied is not None]
-    picture = draw_lineage(ends, copies, path)
-    page.picture(picture, f"who copied whom; thick: the ancestors of member {best}")
-    return {"lineage.png": picture}
+    light, dark = (draw_lineage(ends, copies, path, theme) for theme in THEMES)
+    page.picture(light, f"who copied whom; thick: the ancestors of member {best}", dark)
+    return {"lineage.png": light}
 
 
 def _schedule_row(change: SettingsChange, keys: Sequence[str]) -> Sequence[str]:

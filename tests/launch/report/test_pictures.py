@@ -3,9 +3,10 @@ import struct
 
 import numpy as np
 import pytest
+from matplotlib import rcParams
 from matplotlib.image import imread
 
-from launch.report.pictures import Line, Panel, draw, thin
+from launch.report.pictures import DARK, LIGHT, THEMES, Line, Panel, draw, draw_lineage, thin
 
 
 def test_any_text_is_drawn_and_panels_lie_side_by_side():
@@ -21,6 +22,53 @@ def test_any_text_is_drawn_and_panels_lie_side_by_side():
 
 def size_of(png):
     return struct.unpack(">II", png[16:24])
+
+
+def luminance(colour):
+    """Return the relative luminance of WCAG 2, of a colour as #RRGGBB."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_lines_on_dark_paper_have_the_contrast_that_graphics_need():
+    assert all(contrast(line, DARK.paper) >= 3.0 for line in DARK.lines)
+    assert all(contrast(theme.ink, theme.paper) >= 7.0 for theme in THEMES)
+    assert contrast("#000000", DARK.paper) < 1.2, "the light pictures' black could be seen, and the test says nothing"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda theme: draw([Panel("x", "y", [Line("a", [(0.0, 1.0), (2.0, 3.0)])])], "a title", theme=theme),
+        lambda theme: draw_lineage({0: 9.0, 1: 9.0}, [(5.0, 0, 1)], [(0.0, 5.0, 0), (5.0, 9.0, 1)], theme),
+    ],
+)
+def test_a_picture_has_the_colours_of_its_theme_and_not_those_of_the_other(make, theme):
+    pixels = np.round(np.asarray(imread(io.BytesIO(make(theme))))[:, :, :3] * 255.0).astype(int)
+
+    def share(colour):
+        return (pixels == [int(colour[place : place + 2], 16) for place in (1, 3, 5)]).all(-1).mean()
+
+    other = LIGHT if theme is DARK else DARK
+    assert share(theme.paper) > 0.7
+    assert share(theme.ink) > 0.001
+    assert share(other.paper) == share(other.ink) == 0.0
+    assert make(LIGHT) != make(DARK)
+
+
+def test_pictures_are_light_unless_another_theme_is_asked_for_and_leave_matplotlib_as_it_was():
+    panels = [Panel("x", "y", [Line("a", [(0.0, 1.0), (2.0, 3.0)])])]
+    assert draw(panels) == draw(panels, theme=LIGHT)
+    before = dict(rcParams)
+    draw(panels, theme=DARK)
+    assert dict(rcParams) == before
 
 
 def test_panels_fill_rows_and_a_place_that_is_left_over_stays_empty():
@@ -80,7 +128,7 @@ def test_twenty_four_lines_are_told_apart_and_named_below_the_axes(name):
     assert size_of(draw([Panel("x", "y", panel.lines[:6])]))[1] == 360
     figure = Figure(figsize=[side / 100 for side in size_of(draw([panel]))], layout="constrained")
     canvas, axes = FigureCanvasAgg(figure), figure.subplots()
-    pictures._draw_panel(axes, panel)
+    pictures._draw_panel(axes, panel, pictures.LIGHT)
     canvas.draw()
     legend = axes.get_legend()
     assert [text.get_text() for text in legend.get_texts()] == names

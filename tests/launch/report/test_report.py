@@ -56,11 +56,12 @@ class Reader(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.loaded = set(), []
+        self.tags, self.loaded, self.num_dark = set(), [], 0
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
+        self.num_dark += ("media", "(prefers-color-scheme: dark)") in attrs
         self.loaded += [value for name, value in attrs if name in ("src", "href", "srcset", "data", "action")]
         assert not any(name.startswith("on") for name, _ in attrs)
 
@@ -68,6 +69,12 @@ class Reader(HTMLParser):
 def words_of(page):
     text = page.read_text()
     return re.sub(r"data:image/png;base64,[\w+/=]+", "", text), Reader(text)
+
+
+def assert_every_picture_has_a_dark_one(reader, num_pictures):
+    pictures = [item for item in reader.loaded if item.startswith("data:image/png;base64,")]
+    assert len(pictures) == len(set(pictures)) == 2 * num_pictures
+    assert reader.num_dark == num_pictures > 0
 
 
 def test_the_report_of_a_run_stands_by_itself(made, tmp_path):
@@ -82,6 +89,7 @@ def test_the_report_of_a_run_stands_by_itself(made, tmp_path):
     assert re.search(
         r"<td>CartPole-v1</td><td>training, newest episodes</td><td>\d+</td><td>[\d.]+</td><td>[\d.]+ to ", text
     )
+    assert_every_picture_has_a_dark_one(reader, len(written.pictures))
     names = {path.name for path in written.pictures}
     assert {"return.png", "losses.png", "acceptance.png", "policy-lag.png"} <= names
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written.pictures)
@@ -146,7 +154,8 @@ def test_the_report_of_a_sweep(made, tmp_path):
         changes += [SettingsChange(200, {"algorithm.learning-rate": 0.001})] if member != 3 else []
         write_changes(path / "members" / str(member) / "schedule.json", changes)
     written = report(path, ReportOptions())
-    text, _ = words_of(written.page)
+    text, reader = words_of(written.page)
+    assert_every_picture_has_a_dark_one(reader, 4)
     assert {picture.name for picture in written.pictures} == {"members.png", "best.png", "lineage.png", "schedule.png"}
     assert "4 members with one replay" in text
     assert "algorithm.entropy-cost=0.05" in text
@@ -217,6 +226,7 @@ def test_runs_are_compared_on_one_page(made, tmp_path, capsys):
     assert written["page"] == str(tmp_path / "report" / "index.html")
     text, reader = words_of(tmp_path / "report" / "index.html")
     assert "Comparison of run0, run1, run2" in text
+    assert_every_picture_has_a_dark_one(reader, len(written["pictures"]))
     assert all(item.startswith("data:image/png;base64,") for item in reader.loaded)
     assert "<td>algorithm.learning-rate</td><td>0.002</td><td>0.002</td><td>0.004</td>" in text
     differences = text.partition("The runs differ in")[2].partition("</table>")[0]

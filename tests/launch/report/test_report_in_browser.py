@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from in_chromium import IN_CHROMIUM, find, too_wide_px, wait, without_findings
 
@@ -14,6 +18,8 @@ from launch.presets import load_preset
 from launch.records.metrics_db import MetricsDb
 from launch.records.tick import Tick
 from launch.report.options import ReportOptions
+from launch.report.page import Page
+from launch.report.pictures import DARK, LIGHT, Line, Panel, Theme, draw
 from launch.report.report import report, report_comparison
 from launch.settings.train_config import EvaluationConfig
 from launch.sweeps.sweep import sweep
@@ -29,7 +35,8 @@ def page(tmp_path_factory) -> Path:
     """The report of a short run of CartPole with evaluations."""
     root = tmp_path_factory.mktemp("reported")
     config = load_preset("cartpole", {"steps": 600, "quiet": True, "runtime": "lockstep", "run-dir": root / "run"})
-    train(dataclasses.replace(config, evaluation=EvaluationConfig(interval=300, episodes=1, num_envs=1)))
+    evaluation = EvaluationConfig(interval=300, episodes=1, num_envs=1)
+    train(dataclasses.replace(config, evaluation=evaluation))
     return report(root / "run", ReportOptions(out=root / "out")).page
 
 
@@ -82,20 +89,60 @@ def test_pictures_stand_in_columns_and_nothing_is_wider_than_the_page(browser, w
     without_findings(browser, f"the report at {width} px")
 
 
-def test_a_dark_report_has_light_frames_around_its_pictures(browser) -> None:
-    colours = """
-      const style = (css) => getComputedStyle(document.querySelector(css));
-      return [style('body').backgroundColor, style('body').color, style('img').backgroundColor,
-        Number.parseFloat(style('img').paddingTop)];
-    """
-    paper, ink, *_ = browser.execute_script(colours)
+def rgb(colour: str) -> list[int]:
+    return [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+
+
+def shown(picture: Any) -> np.ndarray:
+    """Return the pixels [height, width, 3] of a picture as the screen shows them."""
+    from matplotlib.image import imread
+
+    return np.asarray(imread(io.BytesIO(picture.screenshot_as_png)))[:, :, :3] * 255.0
+
+
+def share(pixels: np.ndarray, *colours: str) -> float:
+    """Return the share of pixels near one of the colours: the browser scales pictures, which blurs lines."""
+    return float(np.any([np.abs(pixels - rgb(colour)).max(-1) < 25.0 for colour in colours], 0).mean())
+
+
+def assert_pictures_are_of(browser: Any, theme: Theme, num: int) -> None:
+    paper = "return getComputedStyle(document.body).backgroundColor"
+    assert [int(part) for part in re.findall(r"\d+", browser.execute_script(paper))] == rgb(theme.paper)
+    whole = "return Array.from(document.images).every((each) => each.complete && each.naturalWidth > 0)"
+    wait("whole pictures", lambda: browser.execute_script(whole))
+    pictures = browser.find_elements("css selector", ".pictures img")
+    assert len(pictures) == num
+    other = LIGHT if theme is DARK else DARK
+    for picture in pictures:
+        words = picture.get_attribute("alt")
+        deadline = time.monotonic() + 10.0
+        while share(pixels := shown(picture), theme.paper) < 0.5:  # it may just be redrawn
+            assert time.monotonic() < deadline, f"{words}: not on the theme's paper"
+        assert share(pixels, other.paper) < 0.02, words
+        assert share(pixels, theme.ink) > 0.001, words
+        assert share(pixels, *theme.lines[:6]) > 0.0001, words  # those that are not grey; a line of two points is short
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep"])
+def test_pictures_are_dark_where_the_page_is_and_light_elsewhere(browser, page, others, kind) -> None:
+    browser.get((page if kind == "run" else others[kind]).as_uri())
+    num = browser.execute_script("return document.querySelectorAll('picture').length")
+    assert num >= 2
+    assert_pictures_are_of(browser, LIGHT, num)
     in_dark(browser)
-    dark, light, frame, frame_px = browser.execute_script(colours)
-    assert (paper, dark) == ("rgb(255, 255, 255)", "rgb(18, 22, 28)")
-    assert (ink, light) == ("rgb(34, 34, 34)", "rgb(215, 220, 226)")
-    assert frame == "rgb(255, 255, 255)"
-    assert frame_px >= 4
-    without_findings(browser, "the dark report")
+    assert_pictures_are_of(browser, DARK, num)
+    without_findings(browser, f"the dark {kind}'s report")
+
+
+def test_a_picture_that_is_light_everywhere_has_a_frame_in_its_colour(browser, tmp_path) -> None:
+    own = Page("one picture")
+    own.picture(draw([Panel("x", "y", [Line("a", [(0.0, 1.0), (2.0, 3.0)])])]), "a line")
+    (tmp_path / "index.html").write_text(own.render())
+    browser.get((tmp_path / "index.html").as_uri())
+    in_dark(browser)
+    style = "const found = getComputedStyle(document.images[0]); return [found.backgroundColor, found.paddingTop]"
+    assert browser.execute_script(style) == ["rgb(255, 255, 255)", "6.4px"]
+    assert share(shown(find(browser, "img")), LIGHT.paper) > 0.7
 
 
 @pytest.mark.parametrize("kind", ["sweep", "comparison"])
