@@ -68,6 +68,7 @@ NEEDS = {
     "launch/recording/test_process_usage.py::test_a_driver": ("pynvml",),
     "launch/recording/test_recorder.py": ("tensorboard",),
     "launch/report": ("matplotlib",),
+    "launch/report/test_report_in_browser.py": ("axe_core_python", "imageio_ffmpeg", "pygame", "selenium"),
     "launch/reproductions/test_reproduce.py": ("matplotlib",),
     "launch/runtimes/test_ray_loopback.py": ("ray",),
     "launch/settings/test_own_environments.py::test_what_processes_cannot_import": ("ray",),

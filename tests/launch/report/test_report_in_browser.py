@@ -1,4 +1,4 @@
-"""Reports in a real headless Chromium: columns, a small screen, dark, folded settings, and what axe-core finds."""
+"""Reports in a real headless Chromium: columns, a small screen, dark, a video, folded settings, axe-core's findings."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ pytestmark = IN_CHROMIUM
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
-    """The report of a short run of CartPole with evaluations."""
+    """The report of a short run of CartPole with evaluations, which are filmed."""
     root = tmp_path_factory.mktemp("reported")
     config = load_preset("cartpole", {"steps": 600, "quiet": True, "runtime": "lockstep", "run-dir": root / "run"})
     evaluation = EvaluationConfig(interval=300, episodes=1, num_envs=1)
-    train(dataclasses.replace(config, evaluation=evaluation))
+    train(dataclasses.replace(config, evaluation=evaluation, capture_video=True))
     return report(root / "run", ReportOptions(out=root / "out")).page
 
 
@@ -143,6 +143,33 @@ def test_a_picture_that_is_light_everywhere_has_a_frame_in_its_colour(browser, t
     style = "const found = getComputedStyle(document.images[0]); return [found.backgroundColor, found.paddingTop]"
     assert browser.execute_script(style) == ["rgb(255, 255, 255)", "6.4px"]
     assert share(shown(find(browser, "img")), LIGHT.paper) > 0.7
+
+
+_PLAYED = """
+  const video = document.querySelector('video'), canvas = document.createElement('canvas');
+  const [width, height] = [video.videoWidth, video.videoHeight];
+  if (!(width && height && video.currentTime > 0)) return null;
+  Object.assign(canvas, { width: width, height: height });
+  const context = canvas.getContext('2d');
+  context.drawImage(video, 0, 0);
+  const values = context.getImageData(0, 0, width, height).data;
+  let dark = 0, light = 0;
+  for (let place = 0; place < values.length; place += 4) {
+    if (values[place + 1] < 40) dark += 1;
+    else if (values[place + 1] > 215) light += 1;
+  }
+  return [width, height, video.duration, dark / (width * height), light / (width * height)];
+"""
+
+
+def test_the_video_of_an_evaluation_plays_and_shows_the_cart(browser) -> None:
+    browser.execute_script("document.querySelector('video').play()")
+    width, height, duration_s, dark, light = wait("a frame", lambda: browser.execute_script(_PLAYED))
+    assert (width, height) == (600, 400)
+    assert 8 / 30 <= duration_s <= 500 / 30  # CartPole: an untrained agent falls after 8 steps or more
+    # A black cart of 50 x 30 pixels and a black track, on white.
+    assert 0.005 < dark < 0.05
+    assert light > 0.9
 
 
 @pytest.mark.parametrize("kind", ["sweep", "comparison"])
