@@ -221,7 +221,7 @@ def register(app: Dash, library: Library) -> None:
             theme=theme,
             is_preview=not are_chosen,
         )
-        asked = set(texts(hidden, MOST_RUNS))
+        asked = set(texts(hidden, len(library.entries())))
         unseen = frozenset(entry.key for entry in entries if entry.key in asked or entry.sweep in asked)
         # The controls are part of the state: if the clock's request follows a click, the click's response is lost.
         # A zoom is not: the browser has drawn it already.
@@ -239,7 +239,7 @@ def register(app: Dash, library: Library) -> None:
             library.once(("comparison", state, str(zoom)), lambda: _panels(library, entries, groups, unseen, view)),
             view.axis,
             _legend(groups, unseen, view),
-            words + (f", {len(unseen)} of them hidden" if unseen else ""),
+            words + (f", {len(unseen):,} of them hidden" if unseen else ""),
             f"/csv?{query}",
             title,
             difference,
@@ -291,7 +291,7 @@ def _difference(entries: Sequence[Entry]) -> tuple[str, Any]:
         [entry.name, *(printable(show_setting(values[place], key), 60) for key, values in found.items())]
         for place, entry in enumerate(entries)
     ]
-    return f"These {len(entries)} runs differ in {number}", table(head, rows if found else [], "in none", "settings")
+    return f"These {len(entries):,} runs differ in {number}", table(head, rows if found else [], "in none", "settings")
 
 
 def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str, bool]:
@@ -306,13 +306,13 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str,
     # In the order of their names, so that another order of the table changes no colour.
     ticked = [entry for key, entry in entries.items() if key in keys]
     out = whole(view.get("out"), 0, 1 << 30, 0)
-    left = f", {out} ticked but filtered out" if out else ""
+    left = f", {out:,} ticked but filtered out" if out else ""
     if ticked or out:
         runs = [run for entry in ticked for run in (library.members(entry) if entry.is_sweep else [entry])]
         chosen = list({run.key: run for run in runs}.values())
         drawn = chosen[:MOST_RUNS]
         cut = f", the first of {len(chosen):,} that are ticked" if len(drawn) < len(chosen) else ""
-        return drawn, f"{len(drawn)} of {len(everything)} runs drawn{cut}{left}", True
+        return drawn, f"{len(drawn):,} of {len(everything):,} runs drawn{cut}{left}", True
     kept = view.get("kept")
     passing = set(texts(kept, len(entries))) if isinstance(kept, list) else set(entries)
     until = time.monotonic()  # the table has read what there is time for
@@ -325,7 +325,7 @@ def _compared(library: Library, view: dict[str, Any]) -> tuple[list[Entry], str,
         key=lambda item: -item[0],
     )
     drawn = [entry for _, entry in newest[:_UNCHOSEN]]
-    return drawn, f"nothing ticked: the newest {len(drawn)} of {len(everything)} runs are drawn", False
+    return drawn, f"nothing ticked: the newest {len(drawn)} of {len(everything):,} runs are drawn", False
 
 
 def _rank(name: str) -> tuple[int, str]:

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +20,7 @@ import pytest
 from laser.config import ConfigError
 from launch.command_line.cli import run
 from launch.dashboard import scripts
+from launch.dashboard.checked import MOST_RUNS
 from launch.dashboard.library import Library
 from launch.dashboard.live import LiveStoppedError, LiveView
 from launch.dashboard.notes import FILE_NAME
@@ -270,6 +273,54 @@ def test_points_come_as_csv_and_are_no_formulas(app, root) -> None:
     assert rows[21][0] == HOSTILE
     assert rows[-1][1].startswith("metrics.db cannot be read")
     assert get(app, "/csv?runs=nothing").status_code == 404
+
+
+@pytest.mark.slow
+def test_of_more_ticked_runs_than_a_comparison_draws_it_says_how_many_are_left_out(tmp_path, make_run) -> None:
+    rows = [{"charts/mean_return": float(place)} for place in range(2)]
+    first = make_run("run0000", rows)
+    for number in range(1, MOST_RUNS + 3):
+        shutil.copyfile(first / "metrics.db", make_run(f"run{number:04}", config={"seed": number}) / "metrics.db")
+    root = tmp_path / "runs"
+    app = make_app(Library(root), LiveView(command=(sys.executable, "-c", "pass")))
+    compare = next(name for name in server_callbacks(app) if "comparison-seen" in name)
+    found = keys(root)
+    newest_first = [found[name] for name in sorted(found, reverse=True)]
+    values: dict[str, Any] = {"table-view.data": {"ticked": newest_first, "kept": None, "out": 0}}
+    values |= {"metric.value": ["charts/mean_return"], "theme.data": "light"}
+    answer = call(app, compare, values, None).json["response"]
+
+    drawn = sorted(found)[:1000]
+    said = "1,000 of 1,003 runs drawn, the first of 1,003 that are ticked"
+    assert answer["compared"]["children"] == said
+    assert curves_of(answer) == drawn
+    assert len(answer["legend"]["children"]) == 1000
+    assert list(answer["drawn"]["data"]) == [found[name] for name in drawn], "the table shows other runs as drawn"
+    assert answer["difference-title"]["children"] == "These 1,000 runs differ in 1 setting"
+    points = list(csv.reader(io.StringIO(get(app, answer["all-points"]["href"]).text)))
+    assert list(dict.fromkeys(row[0] for row in points[1:])) == drawn
+
+    # Hidden are those that are drawn, too, whatever else is hidden and wherever it stands in the list.
+    answer = call(app, compare, values | {"hidden.data": newest_first}, None).json["response"]
+    assert answer["compared"]["children"] == f"{said}, 1,000 of them hidden"
+    assert curves_of(answer) == []
+    answer = call(app, compare, values | {"hidden.data": newest_first[:-1]}, None).json["response"]
+    assert answer["compared"]["children"] == f"{said}, 999 of them hidden"
+    assert curves_of(answer) == ["run0000"]
+
+
+def curves_of(comparison: dict[str, Any]) -> list[str]:
+    """Return the names of the curves that the only picture of a comparison draws."""
+
+    def figures(part: Any) -> Iterator[Any]:
+        if isinstance(part, dict) and "figure" in part:
+            yield part["figure"]
+        elif isinstance(part, (dict, list)):
+            for each in part.values() if isinstance(part, dict) else part:
+                yield from figures(each)
+
+    (figure,) = figures(comparison["comparison"])
+    return [trace["name"] for trace in figure["data"]]
 
 
 def test_the_newest_videos_are_shown_and_the_others_counted(tmp_path, make_run) -> None:
