@@ -145,5 +145,5 @@ def _place_member(
         # In lockstep the choice must not depend on where the components run.
         shard = shards[number % len(shards)] if member.config.takes_turns else runtime.shard_for(number, shards)
         actors.append(runtime.worker(f"actor/{number}", partial(make_actor, member, shard, parameters, index), reports))
-    evaluator = runtime.worker(member.name("evaluator"), partial(make_evaluator, member), reports)
+    evaluator = runtime.worker(member.name("evaluator"), partial(make_evaluator, member), reports, when_called=True)
     return Topology(member, owns_replay, shards, connect(shards, member), parameters, learner, actors, evaluator)

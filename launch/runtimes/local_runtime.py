@@ -115,7 +115,9 @@ class LocalRuntime:
         """Return no tracker: no monitoring reads this process."""
         return ()
 
-    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> LocalWorker[C]:
+    def worker(
+        self, name: str, factory: Callable[[int], C], reports: ReportPort, when_called: bool = False
+    ) -> LocalWorker[C]:
         """Start a thread for a component."""
         worker = LocalWorker(name, factory, reports)
         self._workers.append(worker)

@@ -135,9 +135,11 @@ class RayRuntime:
         """Return the tracker of Prometheus metrics, which the node exports."""
         return [RayMetrics(run)]
 
-    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> RayWorker[C]:
-        """Start a worker's process."""
-        worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name))
+    def worker(
+        self, name: str, factory: Callable[[int], C], reports: ReportPort, when_called: bool = False
+    ) -> RayWorker[C]:
+        """Start a worker's process, at once or with the first call."""
+        worker = RayWorker(name, factory, reports, functools.partial(self._places.worker, name), when_called)
         self._workers.append(worker)
         return worker
 
@@ -166,7 +168,7 @@ class RayRuntime:
 
 def _end(workers: Sequence[RayWorker[Any]]) -> list[str]:
     """Let workers close their components; return the complaints about environments that hang meanwhile."""
-    closing = {worker.close(): worker.name for worker in workers}
+    closing = {worker.close(): worker.name for worker in workers if worker.has_begun}
     if not closing:
         return []
     with waiting_for("the workers to end"):
@@ -192,6 +194,7 @@ class RayWorker(Generic[C]):
         factory: see `launch.runtimes.runtime.Runtime.worker`.
         reports: see `launch.runtimes.runtime.Runtime.worker`.
         options: returns Ray's options, which place the worker; called at each start.
+        when_called: see `launch.runtimes.runtime.Runtime.worker`; until the first call nothing fails and nothing waits.
     """
 
     def __init__(
@@ -200,24 +203,31 @@ class RayWorker(Generic[C]):
         factory: Callable[[int], C],
         reports: ReportPort,
         options: Callable[[], dict[str, Any]],
+        when_called: bool = False,
     ):
         self.name = name
         self.incarnation = 0
+        self.has_begun = False
+        """Whether there is, or was, a process."""
         self._factory = factory
         self._reports = reports
         self._options = options
         self._order_numbers = itertools.count()
         self._placed_at = time.monotonic()  # for the first time since a process of this worker last ran
-        self._start(options())
+        self._status = Status()
+        if not when_called:
+            self._begin()
 
     @property
     def pid(self) -> int:
         """Id of the worker's process; reading it waits for the process to start."""
+        self._begin()
         answer = call_remote(self._handle.pid.remote, self.name, RETRY_S)
         return int(wait(answer, _START_DEADLINE_S, f"{self.name} to start"))
 
     def call(self, method: Callable[Concatenate[C, P], R], *arguments: P.args, **options: P.kwargs) -> Future[R]:
         """Call a method of the component between two ticks."""
+        self._begin()
         name = method.__name__
         return call_remote(lambda: self._handle.call.remote(name, arguments, options), self.name, retry_s=0.0)
 
@@ -227,7 +237,8 @@ class RayWorker(Generic[C]):
 
     def stop(self) -> None:
         """Pause after the current tick."""
-        self._order(_TICKING, (False,), {})
+        if self.has_begun:
+            self._order(_TICKING, (False,), {})
 
     def tell(self, method: Callable[Concatenate[C, P], None], *arguments: P.args, **options: P.kwargs) -> Future[None]:
         """Call a method of the component at once, also during a tick."""
@@ -235,6 +246,8 @@ class RayWorker(Generic[C]):
 
     def failure(self) -> BaseException | None:
         """Return the error that ended the ticking, by the last status, and pass on new reports. Never waits."""
+        if not self.has_begun:
+            return None
         self._refresh()
         if self._asked.done():
             error = self._asked.exception()
@@ -258,7 +271,8 @@ class RayWorker(Generic[C]):
         A component may block its whole process, for example with an environment in native code. Its process then
         answers no more, and the component may still be waiting for whatever its last status named.
         """
-        self._refresh()
+        if self.has_begun:
+            self._refresh()
         status = self._status
         if not status.started:
             return 0.0
@@ -270,7 +284,7 @@ class RayWorker(Generic[C]):
 
     def pass_on_reports(self, timeout_s: float) -> None:
         """Pass on all reports that the component has made so far, if its process answers within the time."""
-        for _ in range(2):  # the status under way may be older than the last report
+        for _ in range(2 if self.has_begun else 0):  # the status under way may be older than the last report
             wait_for([self._asked], timeout_s)
             self._refresh()
 
@@ -288,14 +302,22 @@ class RayWorker(Generic[C]):
         self._start(options)
 
     def kill(self) -> None:
-        """End the process at once."""
-        ray.kill(self._handle)
+        """End the process at once, if there is one."""
+        if self.has_begun:
+            ray.kill(self._handle)
 
     def close(self) -> Any:
         """Ask the component to close, and return Ray's reference to the result."""
         return self._handle.close.remote()
 
+    def _begin(self) -> None:
+        """Start the process unless it has been started."""
+        if not self.has_begun:
+            self._placed_at = time.monotonic()
+            self._start(self._options())
+
     def _start(self, options: dict[str, Any]) -> None:
+        self.has_begun = True
         # Calls, start, stop, the status and the closing each need a thread besides the component's own.
         host = _HOSTS.get(self.name.partition("/")[0], _WorkerHost)
         make = remote_actor(host, max_concurrency=8, **options)
@@ -308,6 +330,7 @@ class RayWorker(Generic[C]):
         return time.monotonic() - self._placed_at < _PLACING_S
 
     def _order(self, what: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Future[None]:
+        self._begin()
         number = next(self._order_numbers)
         return call_remote(
             lambda: self._handle.obey.remote(number, what, arguments, options), self.name, retry_s=RETRY_S

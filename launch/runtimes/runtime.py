@@ -178,13 +178,16 @@ class Runtime(Protocol):
     def trackers(self, run: str) -> Sequence[Tracker]:
         """Return the runtime's own trackers for a run's numbers; `run` is the run's name in them."""
 
-    def worker(self, name: str, factory: Callable[[int], C], reports: ReportPort) -> Worker[C]:
+    def worker(
+        self, name: str, factory: Callable[[int], C], reports: ReportPort, when_called: bool = False
+    ) -> Worker[C]:
         """Place an actor, learner or evaluator made by `factory(incarnation)`.
 
         Args:
             name: the worker's unique name: its role, with a number if there are several, as in "learner", "actor/3".
             factory: makes the component, in its own thread or process.
             reports: receiver of the component's reports.
+            when_called: a process of its own may begin with the first call, since the component may never be called.
         """
 
     def release(

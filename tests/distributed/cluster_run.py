@@ -44,8 +44,10 @@ class LookingRuntime:
     def __getattr__(self, name):
         return getattr(self._runtime, name)
 
-    def worker(self, name, factory, reports):
-        return self._runtime.worker(name, partial(_looking, factory) if name.startswith("actor") else factory, reports)
+    def worker(self, name, factory, reports, **options):
+        return self._runtime.worker(
+            name, partial(_looking, factory) if name.startswith("actor") else factory, reports, **options
+        )
 
 
 def look(actor):

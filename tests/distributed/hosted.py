@@ -81,9 +81,11 @@ class RecordingRuntime:
     def __getattr__(self, name):
         return getattr(self._runtime, name)
 
-    def worker(self, name, factory, reports):
+    def worker(self, name, factory, reports, **options):
         """Place a worker; the learner with a memory."""
-        return self._runtime.worker(name, partial(_recorded, factory) if name == "learner" else factory, reports)
+        return self._runtime.worker(
+            name, partial(_recorded, factory) if name == "learner" else factory, reports, **options
+        )
 
 
 def first_batches(learner):

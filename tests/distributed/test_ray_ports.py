@@ -198,6 +198,24 @@ def test_a_worker_ticks_reports_dies_and_is_replaced(runtime):
     worker.kill()
 
 
+def test_a_worker_that_may_never_be_called_has_a_process_once_it_is(runtime):
+    sink = Sink()
+    workers = [runtime.worker(name, Ticker, sink, when_called=True) for name in ("ticker", "idle")]
+    for worker in workers:
+        worker.stop()
+        worker.pass_on_reports(0.1)
+        assert (worker.failure(), worker.waiting_for, worker.silent_s("environment")) == (None, "", 0.0)
+        assert not worker.has_begun
+    assert wait(workers[0].call(Ticker.look), 60.0, "the worker")["pid"] == workers[0].pid
+    until(lambda: workers[0].failure() is None and sink.reports)
+    os.kill(workers[0].pid, signal.SIGKILL)
+    assert isinstance(until(workers[0].failure), WorkerDiedError)
+    workers[0].replace()
+    assert wait(workers[0].call(Ticker.look), 60.0, "the worker")["pid"] == workers[0].pid
+    assert not runtime.release(workers, runtime.parameter_store(ParameterStore), [])
+    assert not workers[1].has_begun
+
+
 def test_of_many_orders_the_last_one_holds(runtime):
     worker = runtime.worker("ticker", Ticker, Sink())
 

@@ -156,6 +156,7 @@ def test_a_killed_learner_is_replaced_by_one_that_continues_from_the_newest_chec
     assert line.startswith("learner died: another one continues from 0"), line
     assert f"{counters['updates_lost/died']:.0f} updates are lost" in line
     assert kept > 0, "it began anew although there is a checkpoint"
+    assert not run.topology.evaluator.has_begun, "nothing was evaluated"
     assert [actor.incarnation for actor in run.topology.actors] == [1, 0], "the other actor did not go on"
 
 
