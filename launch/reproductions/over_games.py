@@ -17,7 +17,7 @@ from launch.records.atomic_files import replace_file
 from launch.records.run_names import slug
 from launch.records.run_record import RUNS_ROOT, read_record
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw
+from launch.report.pictures import THEMES, Line, Panel, draw
 from launch.report.recorded import Recorded
 from launch.reproductions.figure import Figure
 from launch.reproductions.games_options import GamesOptions
@@ -171,9 +171,10 @@ def save_together(path: Path, together: SweepsTogether, runs: Sequence[Run], fai
         band = [(mean - deviation, mean + deviation) for _, mean, deviation in rows]
         lines.insert(0, Line("mean of the repeats, and a standard deviation", points, band=band))
     if lines and curve is not None:
-        picture = draw([Panel("frames per member", curve.name, lines)], title)
-        page.picture(picture, title)
-        replace_file(path / "figure.png", picture)
+        panels = [Panel("frames per member", curve.name, lines)]
+        light, dark = (draw(panels, title, theme=theme) for theme in THEMES)
+        page.picture(light, title, dark)
+        replace_file(path / "figure.png", light)
     page.heading("Repeats")
     table = []
     for place, repeat in enumerate(together.repeats, start=1):

@@ -18,7 +18,7 @@ from laser.scoring.statistics import mean_interval
 from launch.records.atomic_files import replace_file
 from launch.records.run_record import commit_of_sources
 from launch.report.page import Page
-from launch.report.pictures import Line, Panel, draw
+from launch.report.pictures import DARK, LIGHT, Line, Panel, Theme, draw
 from launch.reproductions.figure import Figure, Number
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import BUCKET, HIGH, LOW, Outcomes, points_of
@@ -46,7 +46,7 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     return "; ".join(parts)
 
 
-def picture_of(outcomes: Outcomes, note: str) -> bytes:
+def picture_of(outcomes: Outcomes, note: str, theme: Theme = LIGHT) -> bytes:
     """Return the figure as PNG: a panel per curve and game, with the runs' median (or mean) and band.
 
     Of more than sixteen panels only those of the median over games are drawn, or the first ones. The paper's numbers
@@ -55,6 +55,7 @@ def picture_of(outcomes: Outcomes, note: str) -> bytes:
     Args:
         outcomes: curves of the runs.
         note: how the runs differ from the paper's; "": they do not.
+        theme: colours.
     """
     figure = outcomes.figure
     games = list(outcomes.games)
@@ -86,7 +87,7 @@ def picture_of(outcomes: Outcomes, note: str) -> bytes:
     columns = min(len(panels), 3)
     texts = [f"{figure.name}: {figure.title}", *([f"({note})"] if note else [])]
     title = "\n".join(line for text in texts for line in textwrap.wrap(text, 60 * columns))
-    return draw(panels, title, columns, shares_y=False)
+    return draw(panels, title, columns, shares_y=False, theme=theme)
 
 
 def table_of(outcomes: Outcomes, tuned: Tuned) -> list[tuple[str, ...]]:
@@ -147,7 +148,7 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
     page = Page(f"{figure.name}: {figure.title}")
     page.paragraph(figure.shows)
     page.paragraph(f"Here: {note}." if note else "Here: the paper's size.")
-    page.picture(picture, figure.title)
+    page.picture(picture, figure.title, picture_of(outcomes, note, DARK))
     page.heading("Verdict")
     for verdict in verdicts:
         page.paragraph(str(verdict))

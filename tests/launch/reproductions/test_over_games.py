@@ -57,6 +57,7 @@ def test_every_game_and_repeat_is_a_sweep_and_all_are_one_result(begun, tmp_path
     with Image.open(tmp_path / "all" / "figure.png") as picture:
         assert picture.size[0] > 300
     page = (tmp_path / "all" / "report.html").read_text()
+    assert page.count('<source media="(prefers-color-scheme: dark)"') == 1
     assert all(str(repeat["best"]) in page for repeat in together["repeats"])
     # laser eval reads the same sweeps: curves while training are the same, whatever episodes it plays.
     evaluated = evaluate_runs(places, episodes=2, quiet=True).to_json()["together"]

@@ -322,3 +322,5 @@ def test_a_figure_of_each_kind_runs_to_its_end(name, scale, tmp_path, capsys):
     picture = Image.open(out / name.partition("/")[2] / "figure.png")
     assert picture.width > 300
     assert len(picture.convert("RGB").getcolors(1 << 24)) > 10, "an empty picture"
+    page = (out / name.partition("/")[2] / "report.html").read_text()
+    assert page.count('<source media="(prefers-color-scheme: dark)"') == 1

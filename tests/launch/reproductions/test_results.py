@@ -32,7 +32,7 @@ def outcomes(ends, games=GAMES, normalised=False, members=1, settings=None, **va
 def drawn(monkeypatch):
     """The panels that are drawn, in place of a picture."""
     seen = []
-    monkeypatch.setattr(results, "draw", lambda panels, title, columns, shares_y: seen.extend(panels) or title.encode())
+    monkeypatch.setattr(results, "draw", lambda panels, title, *_, **__: seen.extend(panels) or title.encode())
     return seen
 
 
