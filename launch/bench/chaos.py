@@ -18,13 +18,17 @@ from laser.packages import find_missing
 from launch.bench import machine
 from launch.bench.chaos_run.accounts import read_accounts, summarise_recoveries
 from launch.bench.chaos_run.faults import Faults, small_disk
+from launch.bench.chaos_run.place import OneMachine
 from launch.bench.chaos_run.plan import endless_faults, planned_faults
+from launch.bench.chaos_run.two_nodes import TwoNodes, joined_namespaces
 from launch.bench.chaos_run.victim import Victim
 from launch.recording.progress import Progress
 
 _CALM_S = 20.0
 """Seconds before the first fault and after the last one, in which the undisturbed rate is measured."""
 _LEAST_STEPS = 200_000
+_NODE_CPUS = (3, 2)
+"""CPUs of two nodes: beside the learner on the first, each has an actor and room for another."""
 _WORDS_S = 30.0  # between two lines where standard error is no terminal
 
 
@@ -37,6 +41,9 @@ class Options:
     kills: Annotated[int, Bounds(least=0, most=1e6), "end after N kills, at least N/8 of each part; 0: --minutes"] = 0
     every: Annotated[float, Bounds(above=0.0, most=1e6), "mean seconds between two faults"] = 15.0
     steps: Annotated[int, Bounds(least=0, most=1e12), "env steps after which the run ends by itself; 0: never"] = 0
+    nodes: Annotated[
+        int, Bounds(least=1, most=2), "Ray nodes; 2: in two network namespaces, with a cable that is cut, too"
+    ] = 1
     seed: Annotated[int, Bounds(least=0, most=2**31), "seed of the faults"] = 0
     json: Annotated[bool, "print one JSON object"] = False
 
@@ -45,7 +52,8 @@ def run(options: Options) -> dict[str, Any]:
     """Train, break it, and return the accounts at the end.
 
     Raises:
-        ConfigError: a package is missing, or the run did not start, go on or end.
+        ConfigError: a package is missing, this machine does not permit two nodes, or the run did not start, go on or
+            end.
     """
     if 0 < options.steps < _LEAST_STEPS:
         what = f"must be 0 or at least {_LEAST_STEPS}, so that the run outlasts its calm start, got {options.steps}"
@@ -54,16 +62,20 @@ def run(options: Options) -> dict[str, Any]:
     rng = np.random.default_rng(options.seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-chaos-")))
+        namespaces = stack.enter_context(joined_namespaces()) if options.nodes == 2 else None
         disk = folder / "disk"
         disk.mkdir()
         no_disk = stack.enter_context(small_disk(disk))
-        victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt")
+        nodes = TwoNodes(namespaces, folder, _NODE_CPUS) if namespaces else None
+        victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt", nodes or OneMachine())
         stack.callback(victim.leave_nothing)
-        faults = Faults(victim, rng, None if no_disk else disk)
+        faults = Faults(victim, rng, None if no_disk else disk, nodes)
         shown = _Standing(options, victim, faults)
         stack.enter_context(
             Progress(lambda: shown, 0, interval_s=_WORDS_S, line=lambda *_: shown.words(), share=lambda _: shown.share)
         )
+        if nodes is not None:
+            nodes.start()  # after the mount: the processes of a namespace may not see a later one
         victim.start()
         rates = [_undisturbed_rate(victim)]
         begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
@@ -80,10 +92,12 @@ def run(options: Options) -> dict[str, Any]:
         rate = statistics.fmean(rates)
         return {
             "preset": options.preset,
+            "nodes": options.nodes,
             "kills": faults.kills.total(),
             **{f"kills_{part}": num for part, num in sorted(faults.kills.items())},
             **{f"{fault}s".replace(" ", "_"): num for fault, num in sorted(faults.others.items())},
             **({"full_disk": f"not tried: {no_disk}"} if no_disk else {}),
+            **({"nodes_lost": nodes.num_lost} if nodes else {}),
             "ended_by_itself": ended_by_itself,
             **read_accounts(victim.path),
             "processes_left": faults.num_left,
@@ -143,8 +157,9 @@ def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.G
     """
     begun_at = time.monotonic()
     until = math.inf if options.kills else time.monotonic() + 60.0 * options.minutes
-    planned = planned_faults(options.kills, rng, can_fill_disk)
-    for fault in planned if options.kills else endless_faults(rng, can_fill_disk):
+    possible = {"can_fill_disk": can_fill_disk, "can_cut_cable": options.nodes == 2}
+    planned = planned_faults(options.kills, rng, **possible)
+    for fault in planned if options.kills else endless_faults(rng, **possible):
         victim.wait(min(until, begun_at + rng.exponential(options.every)) - time.monotonic())
         begun_at = time.monotonic()
         if victim.has_ended or begun_at >= until:

@@ -1,4 +1,4 @@
-"""Faults of a run: a part is killed or paused, its disk is full."""
+"""Faults of a run: a part is killed or paused, its disk is full, the cable between its nodes is cut."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from launch.bench.chaos_run.plan import FULL_DISK, PARTS, PAUSE
+from launch.bench.chaos_run.plan import CUT_CABLE, FULL_DISK, PARTS, PAUSE
+from launch.bench.chaos_run.two_nodes import TwoNodes
 from launch.bench.chaos_run.victim import Victim
 from launch.errors import OutputError
 
-_PAUSE_S = (1.0, 5.0)
+_PAUSE_S, _CUT_S = (1.0, 5.0), (2.0, 20.0)
 _DISK_MB = 256
 _CHUNK = bytes(2**20)
 _WAIT_S = 60.0
@@ -44,12 +45,13 @@ class Faults:
 
     Args:
         victim: the run, which has started.
-        rng: chooses among the processes of a part, and how long one is paused.
+        rng: chooses among the processes of a part, and how long one is paused or the cable is cut.
         disk: the small disk with the run's directory; None: the disk cannot be filled.
+        nodes: those of the run, which have a cable; None: it is on one machine.
     """
 
-    def __init__(self, victim: Victim, rng: np.random.Generator, disk: Path | None):
-        self._victim, self._rng, self._disk = victim, rng, disk
+    def __init__(self, victim: Victim, rng: np.random.Generator, disk: Path | None, nodes: TwoNodes | None):
+        self._victim, self._rng, self._disk, self._nodes = victim, rng, disk, nodes
         self._newest, self._num_unsaved = "", 0  # the newest checkpoint when the main process was killed, and how often
         self.kills: Counter[str] = Counter()
         self.others: Counter[str] = Counter()
@@ -60,8 +62,12 @@ class Faults:
 
     def make(self, fault: str) -> None:
         """Make a fault of the plan; nothing if the run has ended meanwhile."""
+        if self._nodes is not None:
+            self._nodes.restore()
         if fault == PAUSE:
             self._pause()
+        elif fault == CUT_CABLE:
+            self._cut_cable()
         elif fault == FULL_DISK:
             self._fill_disk()
         else:
@@ -77,7 +83,7 @@ class Faults:
         own: list[psutil.Process] = []
         try:
             if part == "driver":
-                own = victim.children(recursive=True)
+                own = self._victim.processes_of(victim)
             if part == "learner":
                 self.learner_deaths.append((time.monotonic(), self._victim.num_deaths()))
             victim.kill()
@@ -107,6 +113,16 @@ class Faults:
                 finally:
                     paused.resume()
                 self.others[PAUSE] += 1
+
+    def _cut_cable(self) -> None:
+        if self._nodes is None or self._victim.has_ended:
+            return
+        self._nodes.second.pull_cable()
+        try:
+            self._victim.wait(self._rng.uniform(*_CUT_S))
+        finally:
+            self._nodes.second.plug_cable()
+        self.others[CUT_CABLE] += 1
 
     def _fill_disk(self) -> None:
         """Leave no room on the run's disk until the run has ended; then make room, and go on as the run said."""

@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from typing import NamedTuple
 import psutil
 
 from laser.config import ConfigError, Problem
+from launch.bench.chaos_run.place import Place, titled
 from launch.bench.chaos_run.plan import PARTS
 from launch.errors import INTERRUPTED
 from launch.records.run_directory import RunDirectory
@@ -42,31 +43,35 @@ class Look(NamedTuple):
 
 
 class Victim:
-    """A small run on a Ray of its own, under `--restart`. Used from one thread.
+    """A small run on Ray, under `--restart`. Used from one thread.
 
     Args:
         preset: preset of the run.
         steps: env steps after which it ends by itself; 0: it goes on until `stop`.
         path: its run directory.
         words: file that gets what it says.
+        place: the machine or the nodes on which it runs.
     """
 
-    def __init__(self, preset: str, steps: int, path: Path, words: Path):
+    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place):
         self.path, self.looks = path, list[Look]()
-        self._preset, self._steps, self._words = preset, steps, words
+        self._preset, self._steps, self._words, self._place = preset, steps, words, place
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
         """Start the run, and wait until the learner makes updates."""
-        words = ["--runtime", "ray", "--schedule", "free", "--num-actors", "2", "--num-envs", "4"]
+        words = ["--schedule", "free", "--num-actors", "2", "--num-envs", "4"]
         words += ["--steps", str(self._steps or _STEPS_WITHOUT_END), "--stop-at-return", "inf"]
         words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
         words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
         words += ["--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
         words += ["--evaluation.interval", "20000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
-        command = [sys.executable, "-m", "launch", "train", self._preset, *words, *more]
+        words += [*self._place.words, *more]
+        command = [*self._place.prefix, sys.executable, "-m", "launch", "train", self._preset, *words]
         with self._words.open("ab") as log:
-            self._supervisor = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._supervisor = subprocess.Popen(
+                command, env=self._place.environment, stdout=log, stderr=log, start_new_session=True
+            )
         self.wait_for_updates()
 
     @property
@@ -112,9 +117,9 @@ class Victim:
 
     def look(self) -> None:
         """Note where the run is."""
-        tick = self.last_tick()
-        if tick is not None:
-            self.looks.append(Look(time.monotonic(), self.num_deaths(), tick[1]))
+        num_updates = read_num_updates(self.path)
+        if num_updates is not None:
+            self.looks.append(Look(time.monotonic(), self.num_deaths(), num_updates))
 
     def num_deaths(self) -> int:
         """Return how many deaths of learners and of the main process the run's log tells of."""
@@ -122,16 +127,6 @@ class Victim:
             log = (self.path / "log.txt").read_text(errors="replace")
             return log.count("learner died: ") + log.count("restarted (")
         return 0
-
-    def last_tick(self) -> tuple[float, int] | None:
-        """Return the seconds of training and the updates at the last tick; None before there is one."""
-        uri = f"file:{self.path / 'metrics.db'}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as database:
-                row = database.execute("SELECT seconds, learner_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
-        except sqlite3.OperationalError:
-            return None  # it is being made
-        return None if row is None else (float(row[0]), int(row[1]))
 
     @property
     def _has_checkpoint(self) -> bool:
@@ -160,8 +155,10 @@ class Victim:
         until = time.monotonic() + _PART_S
         while not self.has_ended:
             with suppress(psutil.Error):  # a process that ends at this moment
-                trainers = psutil.Process(self._process().pid).children()
-                found = trainers if part == "driver" else _titled(trainers, _TITLES[part])
+                found: list[psutil.Process] = psutil.Process(self._process().pid).children()
+                if part != "driver":
+                    own = [process for driver in found for process in self.processes_of(driver)]
+                    found = titled(own, _TITLES[part])
                 if found:
                     return found
             if time.monotonic() > until:
@@ -169,6 +166,14 @@ class Victim:
             time.sleep(_LOOK_S)
             self.look()
         return []
+
+    def processes_of(self, main: psutil.Process) -> list[psutil.Process]:
+        """Return the processes that must end with a main process of the run.
+
+        Raises:
+            psutil.Error: the main process has just ended.
+        """
+        return self._place.processes_of(main)
 
     def stop(self) -> None:
         """Stop the run as Ctrl-C does, and wait for its end."""
@@ -199,13 +204,12 @@ class Victim:
         return ConfigError([Problem("bench", f"{what}: {lines[-1] if lines else 'it said nothing'}", "see its words")])
 
 
-def _titled(trainers: Sequence[psutil.Process], title: str) -> list[psutil.Process]:
-    own = [process for trainer in trainers for process in trainer.children(recursive=True)]
-    return [process for process in own if _command(process).startswith(title)]
-
-
-def _command(process: psutil.Process) -> str:
+def read_num_updates(run: Path) -> int | None:
+    """Return the learner's updates at the last tick of a run's record; None before there is one."""
+    uri = f"file:{run / 'metrics.db'}?mode=ro"
     try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""  # it has just ended
+        with closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as database:
+            row = database.execute("SELECT learner_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
+    except sqlite3.OperationalError:
+        return None  # it is being made
+    return None if row is None else int(row[0])
