@@ -66,7 +66,7 @@ def run(options: Options) -> dict[str, Any]:
         disk = folder / "disk"
         disk.mkdir()
         no_disk = stack.enter_context(small_disk(disk))
-        nodes = TwoNodes(namespaces, folder, _NODE_CPUS) if namespaces else None
+        nodes = stack.enter_context(TwoNodes(namespaces, folder, _NODE_CPUS)) if namespaces else None
         victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt", nodes or OneMachine())
         stack.callback(victim.leave_nothing)
         faults = Faults(victim, rng, None if no_disk else disk, nodes)

@@ -124,7 +124,7 @@ def _ip(*words: str) -> None:
 class TwoNodes:
     """Two Ray nodes, started as on two servers, and the place of a run over both. Used from one thread.
 
-    The run's main process is on the first node, which has the head. Whoever made the namespaces ends the nodes.
+    The run's main process is on the first node, which has the head. The nodes end with the block that entered them.
 
     Args:
         namespaces: those of the first and the second node.
@@ -156,6 +156,15 @@ class TwoNodes:
             # The nodes must find the same sources as this process.
             "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         }
+
+    def __enter__(self) -> TwoNodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for namespace in (self.second, self.first):
+            namespace.end_processes()
+        for started in self._started:
+            started.wait()
 
     def start(self) -> None:
         """Start both, the first one with files of its own: a head that is started again is a new cluster."""
