@@ -7,34 +7,13 @@ import sys
 
 import pytest
 
+from laser.config import ConfigError
 from launch.__main__ import main
+from launch.bench import chaos
 from launch.bench.chaos_run import two_nodes
-from launch.bench.chaos_run.two_nodes import joined_namespaces
 
-NEEDS = "error: nodes: 2 nodes need network namespaces, which this machine does not permit: "
+NEEDS = "nodes: 2 nodes need network namespaces, which this machine does not permit: "
 REMEDY = "; leave out --nodes 2, or run it as root on Linux with iproute2"
-
-
-@pytest.fixture
-def permitted(monkeypatch):
-    """Let this process look like one that may make namespaces."""
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/sbin/{name}")
-
-
-@pytest.mark.parametrize(
-    ("subject", "name", "value", "why"),
-    [
-        (sys, "platform", "darwin", "this system is not Linux"),
-        (os, "geteuid", lambda: 1000, "this user is not root"),
-        (shutil, "which", lambda name: None, "the command ip (iproute2) is missing"),
-    ],
-)
-def test_what_is_missing_is_one_line(permitted, monkeypatch, capsys, subject, name, value, why):
-    monkeypatch.setattr(subject, name, value)
-    assert main(["bench", "chaos", "--nodes", "2"]) == 2
-    assert capsys.readouterr().err == f"{NEEDS}{why}{REMEDY}\n"
 
 
 class RefusingIp:
@@ -43,9 +22,10 @@ class RefusingIp:
     CalledProcessError = subprocess.CalledProcessError
 
     def __init__(self):
-        self.namespaces = set()
+        self.namespaces, self.was_called = set(), False
 
     def run(self, command, **options):
+        self.was_called = True
         match command[1:]:
             case ["netns", "add", name]:
                 self.namespaces.add(name)
@@ -56,14 +36,40 @@ class RefusingIp:
         return subprocess.CompletedProcess(command, 0, stdout="")
 
 
-def test_what_ip_refuses_is_one_line_and_leaves_no_namespace(permitted, monkeypatch):
-    ip = RefusingIp()
-    monkeypatch.setattr(two_nodes, "subprocess", ip)
-    with (
-        pytest.raises(ValueError, match="failed: RTNETLINK answers: Operation not permitted; leave out"),
-        joined_namespaces(),
-    ):
-        pass
+@pytest.fixture
+def ip(monkeypatch):
+    """Return the `ip` of a machine that seems to permit namespaces."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/sbin/{name}")
+    refusing = RefusingIp()
+    monkeypatch.setattr(two_nodes, "subprocess", refusing)
+    return refusing
+
+
+@pytest.mark.parametrize(
+    ("subject", "name", "value", "why"),
+    [
+        (sys, "platform", "darwin", "this system is not Linux"),
+        (os, "geteuid", lambda: 1000, "this user is not root"),
+        (shutil, "which", lambda name: None, "the command ip (iproute2) is missing"),
+    ],
+)
+def test_what_is_missing_is_one_line(ip, monkeypatch, subject, name, value, why):
+    monkeypatch.setattr(subject, name, value)
+    with pytest.raises(ConfigError) as raised:
+        chaos.run(chaos.Options(nodes=2))
+    assert str(raised.value) == f"{NEEDS}{why}{REMEDY}"
+    assert not ip.was_called
+
+
+def test_what_ip_refuses_is_one_line_and_leaves_no_namespace(ip):
+    with pytest.raises(ConfigError) as raised:
+        chaos.run(chaos.Options(nodes=2))
+    line = str(raised.value)
+    assert line.startswith(f"{NEEDS}ip link add ")
+    assert line.endswith(f" failed: RTNETLINK answers: Operation not permitted{REMEDY}")
+    assert ip.was_called
     assert ip.namespaces == set()
 
 
