@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import signal
 import statistics
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,7 +62,7 @@ def run(options: Options) -> dict[str, Any]:
         raise_problems([Problem("steps", what)])
     raise_problems(list(find_missing("bench", ["ray"])))
     rng = np.random.default_rng(options.seed)
-    with ExitStack() as stack:
+    with _cleaned_up_after_sigterm(), ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-chaos-")))
         namespaces = stack.enter_context(joined_namespaces()) if options.nodes == 2 else None
         disk = folder / "disk"
@@ -106,6 +108,21 @@ def run(options: Options) -> dict[str, Any]:
             "effective_training_time": updates / max(1e-9, rate * seconds),
             **machine(),
         }
+
+
+@contextmanager
+def _cleaned_up_after_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as an error does: run, disk and namespaces would outlive this process."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @dataclass(frozen=True)
