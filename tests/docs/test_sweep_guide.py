@@ -2,11 +2,18 @@
 
 import json
 import shlex
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from laser.config import ConfigError
 from launch.__main__ import main
+from launch.bench.chaos_run.place import titled
+from launch.bench.chaos_run.two_nodes import TwoNodes, joined_namespaces
 from launch.reproductions.games_options import asks_for_games
 
 GUIDE = Path(__file__).parents[2] / "docs" / "sweeps.md"
@@ -40,11 +47,12 @@ def test_the_guide_has_commands_for_every_way_to_make_members():
     assert ways <= words
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_every_command_of_the_guide_runs_as_printed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def run_all(run):
+    """Run every command of the guide, with fewer env steps.
+
+    Args:
+        run: runs `laser` with these words, and returns what it printed.
+    """
     newest = ""
     for command, *words in commands():
         steps = next((steps for flag, steps in _LONGER.items() if flag in words), 600)
@@ -55,9 +63,48 @@ def test_every_command_of_the_guide_runs_as_printed(tmp_path, monkeypatch, capsy
         if command != "eval":
             arguments = [command, *without_steps(words), "--steps", str(steps)]
             arguments += [] if "--resume" in words else _SHORT
-        assert main([*arguments, "--quiet", "--json"]) == 0, (arguments, capsys.readouterr().err)
-        printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+        printed = json.loads(run([*arguments, "--quiet", "--json"]).splitlines()[-1])
         if command == "sweep":
             newest = printed["run_dir"]
             assert printed["members"]
             assert not [member for member in printed["members"] if member.get("error")]
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_command_of_the_guide_runs_as_printed(tmp_path, monkeypatch, capsys):
+    def run(words):
+        assert main(words) == 0, (words, capsys.readouterr().err)
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(tmp_path)
+    run_all(run)
+
+
+@pytest.mark.long
+@pytest.mark.ray
+@pytest.mark.timeout(2400)
+def test_every_command_of_the_guide_runs_on_two_nodes(tmp_path):
+    said, out, places = tmp_path / "said.txt", tmp_path / "out.txt", set()
+    with ExitStack() as stack:
+        try:
+            namespaces = stack.enter_context(joined_namespaces())
+        except ConfigError as error:
+            pytest.skip(str(error))
+        nodes = stack.enter_context(TwoNodes(namespaces, tmp_path, (8, 8)))
+        nodes.start()
+
+        def run(words):
+            where = () if words[0] == "eval" or "--resume" in words else nodes.words
+            command = [*nodes.prefix, sys.executable, "-m", "launch", *words, *where]
+            with said.open("wb") as errors, out.open("wb") as printed:
+                laser = subprocess.Popen(command, env=nodes.environment, cwd=tmp_path, stdout=printed, stderr=errors)
+            while laser.poll() is None:
+                places.update(node.name for node in namespaces if titled(node.processes(), "ray::_ActorHost"))
+                time.sleep(0.5)
+            assert laser.returncode == 0, (words, said.read_text(errors="replace")[-3000:])
+            return out.read_text()
+
+        run_all(run)
+    assert len(places) == 2, "both nodes have had actors"

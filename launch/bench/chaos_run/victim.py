@@ -65,7 +65,7 @@ class Victim:
         words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
         words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
         words += ["--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
-        words += ["--evaluation.interval", "20000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
+        words += ["--evaluation.interval", "5000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
         words += [*self._place.words, *more]
         command = [*self._place.prefix, sys.executable, "-m", "launch", "train", self._preset, *words]
         with self._words.open("ab") as log:
