@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -92,7 +93,11 @@ def test_every_command_of_the_guide_runs_on_two_nodes(tmp_path):
             namespaces = stack.enter_context(joined_namespaces())
         except ConfigError as error:
             pytest.skip(str(error))
-        nodes = stack.enter_context(TwoNodes(namespaces, tmp_path, (8, 8)))
+        # Ray's sockets need a short path.
+        short = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="laser-nodes-", ignore_cleanup_errors=True))
+        )
+        nodes = stack.enter_context(TwoNodes(namespaces, short, (8, 8)))
         nodes.start()
 
         def run(words):

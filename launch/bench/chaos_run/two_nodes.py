@@ -24,6 +24,7 @@ _CABLE = "cable"
 """The name of the cable's end in each namespace."""
 _ROOT = Path(__file__).parents[3]
 _START_S, _END_S, _LOOK_S = 300.0, 10.0, 0.5
+_MOST_TRIES = 5
 _STARTED = "Ray runtime started."
 
 
@@ -197,15 +198,17 @@ class TwoNodes:
         command = [*namespace.prefix, sys.executable, "-m", "ray.scripts.scripts", "start", *words, "--block"]
         command += [f"--node-ip-address={namespace.host}", f"--num-cpus={num_cpus}", "--disable-usage-stats"]
         self._run(command, said)
-        until = time.monotonic() + _START_S
+        num_tries, until = 1, time.monotonic() + _START_S
         while _STARTED not in (told := said.read_text(errors="replace")):
-            if time.monotonic() > until:
+            has_ended = self._started[-1].poll() is not None
+            if time.monotonic() > until or (has_ended and num_tries == _MOST_TRIES):
                 last = told.strip().rpartition("\n")[2]
-                wrong = f"a Ray node at {namespace.host} did not start within {_START_S:g} s: {last}"
+                wrong = f"a Ray node at {namespace.host} did not start in {num_tries} tries: {last}"
                 raise ConfigError([Problem("nodes", wrong, "see its words")])
             # A raylet waits 15 seconds for its agent, which may take longer on a busy machine.
-            if self._started[-1].poll() is not None:
+            if has_ended:
                 self._run(command, said)
+                num_tries += 1
             time.sleep(_LOOK_S)
 
     def _run(self, command: list[str], said: Path) -> None:
