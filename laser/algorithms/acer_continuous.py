@@ -75,15 +75,15 @@ class AcerContinuousConfig(AcerConfig):
         found = super().warnings(network, remover)
         if self.critic == "state_value":
             why, remedy = "algorithm.critic is state_value", "use algorithm.critic stochastic_dueling"
-            names = ("policy_target", "num_samples", "advantage_size", "separate_advantage")
-            found += find_unused(self, "algorithm", names, why, remedy)
+            unused = ["policy_target", "num_samples", "advantage_size", "separate_advantage"]
+            found += find_unused(self, "algorithm", unused, why, remedy)
         if self.critic == "not_centred":
             why, remedy = "algorithm.critic is not_centred", "use algorithm.critic stochastic_dueling"
             found += find_unused(self, "algorithm", ("num_samples",), why, remedy)
         if not network.separate_critic:
             why, remedy = "the critic shares the policy's torso and its step size", "use network.separate-critic true"
-            names = ("critic_rate",) if self.critic == "state_value" else ("critic_rate", "separate_advantage")
-            found += find_unused(self, "algorithm", names, why, remedy)
+            unused = ["critic_rate"] + ["separate_advantage"] * (self.critic != "state_value")
+            found += find_unused(self, "algorithm", unused, why, remedy)
         return found
 
     def build(self, environment: EnvironmentSpec, network: NetworkConfig) -> AcerContinuous:
@@ -218,8 +218,8 @@ class AcerContinuous(Acer):
         values, actions = output.values[:-1], batch.actions
         features = output.critic_features
         if self._has_separate_advantage:
-            rows = {name: value.flatten(0, 1) for name, value in batch.observations.items()}
-            features = networks.advantage_encoder(rows).unflatten(0, batch.first.shape)
+            flat = {name: value.flatten(0, 1) for name, value in batch.observations.items()}
+            features = networks.advantage_encoder(flat).unflatten(0, batch.first.shape)
         assert features is not None
         num_drawn = 1 + (config.num_samples if config.critic == "stochastic_dueling" else 0)
         several = {name: value.expand(num_drawn, *value.shape) for name, value in moving.items()}
