@@ -208,7 +208,7 @@ class RayWorker(Generic[C]):
         self.name = name
         self.incarnation = 0
         self.has_begun = False
-        """Whether there is, or was, a process."""
+        """Whether the process of the worker has been started."""
         self._factory = factory
         self._reports = reports
         self._options = options

@@ -140,7 +140,7 @@ class TwoNodes:
         # Both nodes would offer this machine's GPUs.
         self.words = ("--ray-address", self.address, "--device", "cpu")
         self.num_lost = 0
-        """How often the cluster gave up the second node, and `restore` started it again."""
+        """Number of times that the cluster gave up the second node and `restore` started it again."""
         self._folder, self._num_cpus = folder, num_cpus
         self._started: list[subprocess.Popen[bytes]] = []
         token = folder / "token"
