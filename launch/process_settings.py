@@ -1,7 +1,8 @@
-"""Process settings: environment variables that libgomp and torch read once."""
+"""Process settings: what libgomp, torch and malloc read once."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import warnings
@@ -11,6 +12,9 @@ _LATE = (
     "(TD3 on two cores: 225 updates/s, not 391; 14 where two learners share the cores); write "
     "`from laser import load_preset` above `import torch`, or set GOMP_SPINCOUNT=5000 in the environment"
 )
+
+_NUM_ARENAS = "2"
+_M_ARENA_MAX = -8  # of glibc's malloc.h
 
 
 def prepare_process() -> None:
@@ -31,6 +35,21 @@ def prepare_process() -> None:
     # 15 ms of system time, not 76, of 320 (`laser bench learner --preset impala_pong`). Torch reads this at its first
     # tensor.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+    _limit_arenas()
+
+
+def _limit_arenas() -> None:
+    """Limit the arenas of glibc's malloc, in this process and its children, unless the user has set a number.
+
+    glibc gives threads up to eight arenas per core, and each keeps what was freed in it. The learner of a Pong run on
+    Ray, with 38 threads, grew by 100 MB in an hour and a half. The limit costs no updates
+    (benchmarks/notes/2026-11-memory.md).
+    """
+    if "MALLOC_ARENA_MAX" in os.environ or "glibc.malloc.arena_max" in os.environ.get("GLIBC_TUNABLES", ""):
+        return
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # musl has none
+        libc.mallopt(_M_ARENA_MAX, int(_NUM_ARENAS))  # malloc has read the variable when this process began
+        os.environ["MALLOC_ARENA_MAX"] = _NUM_ARENAS
 
 
 def spin_count() -> str:

@@ -1,10 +1,11 @@
-"""What is said to libgomp and torch before they load, and heard: spinning threads, large pages."""
+"""What is said to libgomp, torch and malloc before they load, and heard: spinning threads, large pages, arenas."""
 
 from __future__ import annotations
 
 import functools
 import mmap
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -16,7 +17,23 @@ from launch.process_settings import spin_count
 
 COMMAND = "from launch.__main__ import main; main(['train', 'cartpole', '--env', 'NotThere-v0'])"
 WAYS_IN = [COMMAND, "import laser; laser.train", "from laser import load_preset", "import launch.runtimes.ray_settings"]
-NAMES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE")
+NAMES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "THP_MEM_ALLOC_ENABLE", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
+COUNTS_ARENAS = """
+import ctypes, os, tempfile, threading
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes, libc.fclose.argtypes = [ctypes.c_int, ctypes.c_void_p], [ctypes.c_void_p]
+end = threading.Event()
+threads = [threading.Thread(target=lambda: (bytearray(10_000), end.wait(60))) for _ in range(12)]
+for thread in threads:
+    thread.start()
+with tempfile.NamedTemporaryFile() as place:
+    file = libc.fopen(place.name.encode(), b"w")
+    libc.malloc_info(0, file)
+    libc.fclose(file)
+    print(place.read().count(b"<heap nr"), os.environ.get("MALLOC_ARENA_MAX"))
+end.set()
+"""
 
 
 @pytest.mark.parametrize("way_in", WAYS_IN)
@@ -64,6 +81,19 @@ def test_what_the_user_has_set_stands(variable, value, spins, start):
     found = look_at(WAYS_IN[1], **{variable: value})
     assert spins in (found[0], None)
     assert found[1] % mmap.PAGESIZE == start
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has arenas")
+@pytest.mark.parametrize(
+    ("variables", "arenas"),
+    [
+        ({}, "2 2"),
+        ({"MALLOC_ARENA_MAX": "3"}, "3 3"),
+        ({"GLIBC_TUNABLES": "glibc.malloc.arena_max=4"}, "4 None"),
+    ],
+)
+def test_threads_share_two_arenas_or_as_many_as_the_user_says(variables, arenas):
+    assert in_a_fresh_process("import laser; laser.train", COUNTS_ARENAS, **variables).stdout.strip() == arenas
 
 
 def test_an_import_alone_sets_nothing():

@@ -153,6 +153,7 @@ class TwoNodes:
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_worker_niceness": "0",
             "RAY_max_direct_call_object_size": "4194304",
+            "MALLOC_ARENA_MAX": "2",
             "OMP_NUM_THREADS": "1",
             # The nodes must find the same sources as this process.
             "PYTHONPATH": os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
