@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from launch.errors import OutputError
 
 _PAUSE_S, _CUT_S = (1.0, 5.0), (2.0, 20.0)
 _DISK_MB = 256
+_DISK = "laser-chaos-"
+"""The beginning of the name of a small disk, before the id of its process."""
 _CHUNK = bytes(2**20)
 _WAIT_S = 60.0
 _MOST_UNSAVED = 3
@@ -27,8 +30,15 @@ _MOST_UNSAVED = 3
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[str]:
-    """Mount a small disk in memory on an empty folder; yield why that was not possible, "" if it was."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", "laser-chaos", str(folder)]
+    """Mount a small disk in memory on an empty folder; yield why that was not possible, "" if it was.
+
+    Those that a killed process could not unmount go first.
+    """
+    for disk in psutil.disk_partitions(all=True):
+        pid = disk.device.removeprefix(_DISK)
+        if disk.device.startswith(_DISK) and not psutil.pid_exists(int(pid)):
+            _unmount(disk.mountpoint)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", f"{_DISK}{os.getpid()}", str(folder)]
     try:
         why = subprocess.run(command, capture_output=True, text=True).stderr
     except OSError as error:
@@ -37,7 +47,11 @@ def small_disk(folder: Path) -> Iterator[str]:
         yield " ".join(why.split())
     finally:
         if not why:
-            subprocess.run(["umount", "--lazy", str(folder)], capture_output=True)
+            _unmount(str(folder))
+
+
+def _unmount(folder: str) -> None:
+    subprocess.run(["umount", "--lazy", folder], capture_output=True)
 
 
 class Faults:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import subprocess
@@ -72,11 +73,14 @@ class Namespace:
 def joined_namespaces() -> Iterator[tuple[Namespace, Namespace]]:
     """Make two network namespaces with a cable between them; end their processes and delete both in the end.
 
+    Those that a killed process could not delete go first.
+
     Raises:
         ConfigError: this machine does not permit it.
     """
     if obstacle := _find_obstacle():
         raise _not_permitted(obstacle)
+    _delete_left_behind()
     with ExitStack() as stack:
         try:
             first, second = (
@@ -103,6 +107,14 @@ def _namespace(name: str, host: str) -> Iterator[Namespace]:
     finally:
         namespace.end_processes()
         _ip("netns", "delete", name)  # which takes the cable along
+
+
+def _delete_left_behind() -> None:
+    names = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    for name, pid in re.findall(r"^(laser-(\d+)-\d)\b", names, re.MULTILINE):
+        if not psutil.pid_exists(int(pid)):
+            Namespace(name, "").end_processes()
+            _ip("netns", "delete", name)
 
 
 def _find_obstacle() -> str:
