@@ -154,6 +154,11 @@ def picture_of(spec: ObservationSpec) -> FramesSpec | None:
     return spec.picture if isinstance(spec, VectorSpec) else None
 
 
+def is_numbers(spec: ObservationSpec) -> bool:
+    """Return whether an observation is a vector of numbers: no picture, text or category."""
+    return isinstance(spec, VectorSpec) and not spec.layout and not spec.alphabet
+
+
 def has_pictures(observations: Mapping[str, ObservationSpec]) -> bool:
     """Return whether there is a picture among observations."""
     return any(picture_of(spec) for spec in observations.values())

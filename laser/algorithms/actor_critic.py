@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Generator, Tensor, nn
 
 from laser.algorithms.base import ActInput, ActOutput, Algorithm, AlgorithmConfig
+from laser.algorithms.normalization import RunningNormalizer
 from laser.batch import Batch
 from laser.networks.actor_critic import ActorCriticOutput
 from laser.networks.config import NetworkConfig
 from laser.ops.action_masks import find_mask, mask_logits
 from laser.ops.distributions import Statistics, distribution_for
-from laser.specs import ACTION_MASK, ArraySpec, EnvironmentSpec
+from laser.specs import ACTION_MASK, ArraySpec, EnvironmentSpec, is_numbers
+
+NORMALIZE_OBSERVATIONS = (
+    "standardise vector observations by the mean and deviation of all fresh experience so far; not pictures"
+)
 
 
 class ActorCriticAlgorithm(Algorithm):
@@ -26,15 +31,32 @@ class ActorCriticAlgorithm(Algorithm):
         config: settings.
         environment: spaces.
         network: which networks.
+        normalizes_observations: networks see vectors standardised by the running statistics of fresh experience.
+
+    Raises:
+        ValueError: there are no vectors to normalise.
     """
 
     networks_apply_masks: ClassVar[bool] = False
     """Whether the networks read the action mask themselves."""
 
-    def __init__(self, config: AlgorithmConfig, environment: EnvironmentSpec, network: NetworkConfig):
+    def __init__(
+        self,
+        config: AlgorithmConfig,
+        environment: EnvironmentSpec,
+        network: NetworkConfig,
+        *,
+        normalizes_observations: bool = False,
+    ):
         self.config = config
         self.environment = environment
         self.network = network
+        self._normalizes_observations = normalizes_observations
+        self._vectors = {name: spec for name, spec in environment.observations.items() if is_numbers(spec)}
+        if normalizes_observations and not self._vectors:
+            raise ValueError(
+                "algorithm.normalize-observations: normalises vectors of numbers, and there are none; use false"
+            )
         self.distribution = distribution_for(environment.actions)
 
     @property
@@ -49,7 +71,10 @@ class ActorCriticAlgorithm(Algorithm):
 
     def make_networks(self) -> nn.Module:
         """See `Algorithm.make_networks`."""
-        return self.network.make(self.environment.without_action_masks())
+        networks = self.network.make(self.environment.without_action_masks())
+        if self._normalizes_observations:
+            networks.running_normalizer = RunningNormalizer(self._vectors)
+        return networks
 
     @torch.no_grad()
     def act(
@@ -98,10 +123,24 @@ class ActorCriticAlgorithm(Algorithm):
         mask = None if self.networks_apply_masks else find_mask(observations)
         if mask is not None:
             observations = {name: value for name, value in observations.items() if name != ACTION_MASK}
+        if self._normalizes_observations:
+            observations = cast(RunningNormalizer, networks.running_normalizer)(observations)
         output: ActorCriticOutput = networks(observations, last_actions, last_rewards, first, core_state)
         if mask is None:
             return output
         return dataclasses.replace(output, policy={"logits": mask_logits(output.policy["logits"], mask)})
+
+    def normalizer_updates(self, networks: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Return the statistics of observations after a batch, as `LossOutput.state_updates`; {} where there are none.
+
+        Fresh experience counts once; where nothing is fresh, replayed experience counts as often as it is drawn.
+        """
+        if not self._normalizes_observations:
+            return {}
+        counted = batch.valid & batch.online if self.config.num_online else batch.valid
+        rows = {name: value[: len(counted)] for name, value in batch.observations.items()}
+        updates = cast(RunningNormalizer, networks.running_normalizer).updates(rows, counted)
+        return {f"running_normalizer.{name}": value for name, value in updates.items()}
 
 
 def next_core_state(output: ActorCriticOutput) -> dict[str, Tensor]:

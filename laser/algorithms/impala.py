@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.actor_critic import ActorCriticAlgorithm, next_core_state
+from laser.algorithms.actor_critic import NORMALIZE_OBSERVATIONS, ActorCriticAlgorithm, next_core_state
 from laser.algorithms.base import (
     AlgorithmConfig,
     Fraction,
@@ -77,6 +77,7 @@ class ImpalaConfig(RewardConfig):
         "scale: divide the policy gradient's advantages by their root mean square over the batch; standardize: after "
         "subtracting their mean",
     ] = "off"
+    normalize_observations: Annotated[bool, NORMALIZE_OBSERVATIONS] = False
     popart: Annotated[bool, "a value per task, learned on a scale that adapts to each task's returns"] = False
     popart_step_size: Annotated[
         float, Bounds(above=0.0, below=1.0), "how far one unroll moves the statistics of its task's returns"
@@ -176,7 +177,7 @@ class Impala(ActorCriticAlgorithm):
     per_step: tuple[str, ...] = ("priority", "accepted", "abs_log_rho")
 
     def __init__(self, config: ImpalaConfig, environment: EnvironmentSpec, network: NetworkConfig):
-        super().__init__(config, environment, network)
+        super().__init__(config, environment, network, normalizes_observations=config.normalize_observations)
         self.refer = Refer(config.refer)
         if config.refer.enabled:
             self.columns = (self.refer.column,)
@@ -286,7 +287,8 @@ class Impala(ActorCriticAlgorithm):
             "abs_log_rho": torch.where(batch.valid, log_rhos.detach().abs(), 0.0).sum(0, keepdim=True),
             **accept_numbers,
         }
-        return LossOutput(loss, metrics, column_writes, state_updates=critic.state_updates, per_step=per_step)
+        updates = critic.state_updates | self.normalizer_updates(networks, batch)
+        return LossOutput(loss, metrics, column_writes, state_updates=updates, per_step=per_step)
 
     def _targets(
         self, log_rhos: Tensor, all_values: Tensor, accept: Tensor | None, batch: Batch

@@ -1,4 +1,4 @@
-"""Normalisation of observations and rewards to unit size, by statistics of the replay."""
+"""Normalisation of observations and rewards to unit size, by statistics of the replay or of what came fresh."""
 
 from __future__ import annotations
 
@@ -17,10 +17,81 @@ EPSILON = 1e-7
 MAX_STANDARD = 20.0
 
 
-class Normalizer(nn.Module):
-    """Standardises vector observations and holds the size of rewards. All its numbers are buffers.
+class VectorNormalizer(nn.Module):
+    """Standardises vector observations. All its numbers are buffers.
 
-        s^ = (s - mean) / (std + 1e-7)           r^ = r / (sqrt(mean r^2) + 1e-7)
+        s^ = (s - mean) / (std + epsilon), within [-20, 20]
+
+    Args:
+        observations: specs by name.
+    """
+
+    epsilon: float = EPSILON
+
+    def __init__(self, observations: Mapping[str, ObservationSpec]):
+        super().__init__()
+        # Numbered: names of buffers must not have dots.
+        self._names = [name for name, spec in observations.items() if isinstance(spec, VectorSpec)]
+        for number, name in enumerate(self._names):
+            spec = observations[name]
+            assert isinstance(spec, VectorSpec)
+            self.register_buffer(f"mean_{number}", torch.zeros(spec.shape))
+            self.register_buffer(f"std_{number}", torch.ones(spec.shape))
+
+    def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the observations with their vectors standardised; any leading axes."""
+        standard = dict(observations)
+        for number, name in enumerate(self._names):
+            mean, std = self._of(number)
+            standard[name] = ((observations[name] - mean) / (std + self.epsilon)).clamp_(-MAX_STANDARD, MAX_STANDARD)
+        return standard
+
+    def _of(self, number: int) -> tuple[Tensor, Tensor]:
+        return getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
+
+
+class RunningNormalizer(VectorNormalizer):
+    """Standardises vector observations by mean and deviation of all that were counted so far."""
+
+    epsilon = 1e-4
+    """Of a component that never changes, rounding must not become a signal."""
+    count: Tensor
+
+    def __init__(self, observations: Mapping[str, ObservationSpec]):
+        super().__init__(observations)
+        self.register_buffer("count", torch.zeros(()))
+
+    @torch.no_grad()
+    def updates(self, observations: Mapping[str, Tensor], counted: Tensor) -> dict[str, Tensor]:
+        """Return the new buffers by name, after a batch.
+
+        Args:
+            observations: [T, B, ...] by name.
+            counted: bool [T, B], rows to count; the others may hold anything.
+
+        Source:
+            Chan, Golub and LeVeque 1979, equations 2.1: variances of two sets of numbers merged.
+        """
+        num = counted.sum().to(self.count.dtype)
+        total = self.count + num
+        share = num / total.clamp(min=1.0)
+        found = {"count": total}
+        for number, name in enumerate(self._names):
+            mean, std = self._of(number)
+            rows = counted.reshape(*counted.shape, *[1] * mean.ndim)
+            values = torch.where(rows, observations[name], 0.0)
+            batch_mean = values.sum((0, 1)) / num.clamp(min=1.0)
+            batch_variance = torch.where(rows, values - batch_mean, 0.0).square().sum((0, 1)) / num.clamp(min=1.0)
+            difference = batch_mean - mean
+            variance = (1.0 - share) * std.square() + share * (batch_variance + (1.0 - share) * difference.square())
+            found |= {f"mean_{number}": mean + share * difference, f"std_{number}": variance.sqrt()}
+        return found
+
+
+class Normalizer(VectorNormalizer):
+    """Standardises vector observations by statistics of the replay, and holds the size of rewards.
+
+        r^ = r / (sqrt(mean r^2) + 1e-7)
 
     Rewards are scaled and not centred: subtracting a mean would change what is best where episodes vary in length.
 
@@ -34,23 +105,8 @@ class Normalizer(nn.Module):
     reward_scale: Tensor
 
     def __init__(self, observations: Mapping[str, ObservationSpec]):
-        super().__init__()
-        # Numbered: names of buffers must not have dots.
-        self._names = [name for name, spec in observations.items() if isinstance(spec, VectorSpec)]
-        for number, name in enumerate(self._names):
-            spec = observations[name]
-            assert isinstance(spec, VectorSpec)
-            self.register_buffer(f"mean_{number}", torch.zeros(spec.shape))
-            self.register_buffer(f"std_{number}", torch.ones(spec.shape))
+        super().__init__(observations)
         self.register_buffer("reward_scale", torch.ones(()))
-
-    def forward(self, observations: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the observations with their vectors standardised; any leading axes."""
-        standard = dict(observations)
-        for number, name in enumerate(self._names):
-            mean, std = getattr(self, f"mean_{number}"), getattr(self, f"std_{number}")
-            standard[name] = ((observations[name] - mean) / (std + EPSILON)).clamp_(-MAX_STANDARD, MAX_STANDARD)
-        return standard
 
     def observation_updates(self, statistics: Mapping[str, Any]) -> dict[str, Tensor]:
         """Return new buffers for observations by name, from `replay_server.derived.step_sums` of the whole replay."""

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from laser.algorithms.actor_critic import ActorCriticAlgorithm
+from laser.algorithms.actor_critic import NORMALIZE_OBSERVATIONS, ActorCriticAlgorithm
 from laser.algorithms.base import (
     AlgorithmConfig,
     Fraction,
@@ -62,6 +62,7 @@ class PpoConfig(AlgorithmConfig):
     annealing: Annotated[
         float, NotNegative, "step sizes are divided by 1 + this times the updates, of all passes; 0 keeps them"
     ] = 5e-7
+    normalize_observations: Annotated[bool, NORMALIZE_OBSERVATIONS] = False
     standardize_advantages: Annotated[bool, "subtract their mean, and divide by their deviation, in each part"] = True
 
     @property
@@ -123,7 +124,7 @@ class Ppo(ActorCriticAlgorithm):
             raise ValueError(
                 f"network.core: ppo shuffles steps, which a memory ({network.core}) does not fit; use none"
             )
-        super().__init__(config, environment, network)
+        super().__init__(config, environment, network, normalizes_observations=config.normalize_observations)
         if network.separate_critic and type(network).make is NetworkConfig.make:
             self.parameter_groups = (
                 ParameterGroup("critic_encoder.", rate=config.baseline_rate),
@@ -205,4 +206,4 @@ class Ppo(ActorCriticAlgorithm):
             "entropy": entropy_term.detach(),
             "explained_variance": explained,
         }
-        return LossOutput(loss, metrics)
+        return LossOutput(loss, metrics, state_updates=self.normalizer_updates(networks, batch))

@@ -28,6 +28,7 @@ SMALL = NetworkConfig(hidden_sizes=(8, 8))
 LOSSES: dict[str, tuple[AlgorithmConfig, str]] = {
     "laser, Gaussian": (LaserConfig(), "continuous"),
     "laser, clipped": (LaserConfig(policy_clip=0.1, rejection="second_moment", lambda_advantages=True), "discrete"),
+    "laser, normalised": (LaserConfig(normalize_observations=True), "discrete"),
     "acer": (AcerConfig(), "discrete"),
     "acer, Gaussian": (AcerContinuousConfig(), "continuous"),
     "reactor": (ReactorConfig(), "discrete"),
@@ -41,7 +42,7 @@ LOSSES: dict[str, tuple[AlgorithmConfig, str]] = {
     "ddpg": (DdpgConfig(), "continuous"),
     "dqn": (DqnConfig(target_period=2), "discrete"),
     "rainbow": (RainbowConfig(target_period=2), "discrete"),
-    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
+    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2, normalize_observations=True), "continuous"),
 }
 
 
