@@ -42,7 +42,8 @@ LOSSES: dict[str, tuple[AlgorithmConfig, str]] = {
     "ddpg": (DdpgConfig(), "continuous"),
     "dqn": (DqnConfig(target_period=2), "discrete"),
     "rainbow": (RainbowConfig(target_period=2), "discrete"),
-    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2, normalize_observations=True), "continuous"),
+    "ppo": (PpoConfig(num_epochs=2, num_minibatches=2), "continuous"),
+    "ppo, normalised": (PpoConfig(num_epochs=2, num_minibatches=2, normalize_observations=True), "continuous"),
 }
 
 
