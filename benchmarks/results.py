@@ -38,7 +38,6 @@ _WITHOUT_ROW = (
     "MinAtar over 5,000,000 env steps",
     "Breakout from pixels with sticky actions, 2,000,000 env steps",
     "SAC and TD3 on HalfCheetah-v5 and Hopper-v5, 300,000 env steps (`sac_td3.py returns`): like SB3's after 50,000",
-    "LASER's own agent on HalfCheetah-v5, 300,000 env steps (`mujoco_learning.py`): 779 of the 3,000 to reach",
     "data-efficient Rainbow on Freeway and Frostbite",
 )
 """Questions whose answers are not in files of rows; what is known of some is in benchmarks/notes."""

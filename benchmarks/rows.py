@@ -179,6 +179,13 @@ ROWS: dict[str, Row] = {
         2_000_000,
         goal=15.0,
     ),
+    "halfcheetah": Row(
+        "HalfCheetah-v5, LASER's own agent, 300,000 env steps: final return",
+        "HalfCheetah-v5",
+        "halfcheetah",
+        300_000,
+        goal=3_000.0,
+    ),
     **{
         f"minatar_{game.lower()}{suffix}": _minatar(game, steps)
         for suffix, steps in _MINATAR_LENGTHS.items()

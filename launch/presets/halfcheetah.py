@@ -5,11 +5,21 @@ import dataclasses
 from laser.algorithms.laser import LaserConfig
 from launch.presets.hopper import hopper
 from launch.settings.train_config import TrainConfig
+from replay_server.config import ReplayConfig
 
 
 def halfcheetah() -> TrainConfig:
     """Return the config: Hopper's with another body, which never falls and needs no entropy cost to explore."""
     config = hopper()
     assert isinstance(config.algorithm, LaserConfig)
-    algorithm = dataclasses.replace(config.algorithm, reward_scale=0.1, entropy_cost=0.0)
-    return dataclasses.replace(config, env="HalfCheetah-v5", algorithm=algorithm)
+    algorithm = dataclasses.replace(
+        config.algorithm,
+        reward_scale=0.1,
+        entropy_cost=0.0,
+        # Velocities are ten times as large as angles.
+        normalize_observations=True,
+        # Each step is replayed fifteen times; with a replay of 50,000 steps most of them are rejected.
+        replay_fraction=0.9375,
+    )
+    replay = ReplayConfig(capacity_steps=20_000, min_steps=1_000)
+    return dataclasses.replace(config, env="HalfCheetah-v5", algorithm=algorithm, replay=replay)
