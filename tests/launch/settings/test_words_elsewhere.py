@@ -24,6 +24,8 @@ KEYS = {name: [leaf.key for leaf in find_leaves(load_preset(name))] for name in 
         ("gae_lambda", "cartpole", "algorithm.trace-lambda"),
         ("clip_coef", "ppo", "algorithm.clip"),
         ("clip_coef", "sac", None),
+        ("norm_obs", "ppo", "algorithm.normalize-observations"),
+        ("norm_obs", "sac", None),
         ("colour", "sac", None),
     ],
 )
