@@ -25,6 +25,7 @@ from laser.ports import ReplayPort
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
+from launch.runtimes.ray_head import Head
 from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.ray_side_effects import kept_as_it_was
 from launch.runtimes.runtime import ShardPort
@@ -54,8 +55,9 @@ class Cluster:
         check_reachable(address)
         _connect(address)
         try:
+            self._head = Head(address)
             self._reserved = _reserved_by_others()
-            nodes = _living_nodes(self._reserved)
+            self._nodes = nodes = _living_nodes(self._reserved)
             facts = _probe(nodes)
             raise_problems([*find_differences(_facts_here(), facts), *find_placement_problems(nodes, needs)])
         except BaseException:
@@ -82,7 +84,9 @@ class Cluster:
 
     def _usable_nodes(self) -> list[Node]:
         """Return the living nodes whose software is known to be ours, and ask those that joined."""
-        nodes = _living_nodes(self._reserved)
+        if not self._head.answers():
+            return [node for node in self._nodes if self._fits.get(node.id)]
+        self._nodes = nodes = _living_nodes(self._reserved)
         for node in nodes:
             if node.id in self._fits:
                 continue
@@ -98,7 +102,8 @@ class Cluster:
         return [node for node in nodes if self._fits.get(node.id)]
 
     def check(self) -> None:
-        """Do nothing: Ray's own processes are the cluster's."""
+        """Raise `RuntimeFailedError` if the head has not answered for too long; see `Head.answers`."""
+        self._head.answers()
 
     def close(self) -> None:
         """Leave the cluster, which ends all components that this run has placed there."""
@@ -115,8 +120,12 @@ class Cluster:
     def worker(self, name: str) -> dict[str, Any]:
         """Return Ray's options for a worker, which may have been placed before, on a node that is alive now.
 
-        A node whose software differs, or that has not answered yet, gets none.
+        A node whose software differs, or that has not answered yet, gets none. While the head is away, it waits.
+
+        Raises:
+            RuntimeFailedError: see `check`.
         """
+        self._head.wait()
         nodes = [
             node
             for node in _living_nodes(self._reserved)

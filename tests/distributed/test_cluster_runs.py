@@ -66,6 +66,12 @@ class Nodes:
         children = psutil.Process(self._process.pid).children(recursive=True)
         return [each for each in children if "".join(_command(each)).startswith("ray::_")]
 
+    def head(self):
+        """Return the process of the head."""
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        (found,) = [each for each in children if each.name() == "gcs_server"]
+        return found
+
     def close(self):
         self._process.stdin.close()
         self._process.wait(30)
@@ -359,13 +365,42 @@ def test_a_killed_driver_leaves_nothing_on_any_node_and_its_run_goes_on(nodes, t
     while left := nodes.hosts():
         assert time.monotonic() < deadline, left
         time.sleep(0.2)
-    saved = int(list_checkpoints(checkpoints)[0].name.rpartition("-")[2])
+    saved = newest_saved(checkpoints)
     options = ["--resume", "--steps", str(saved + 500)]
     code, output, errors = train(tmp_path, nodes.address, options=options)
     assert code == 0, errors
     assert json.loads(output[-1])["env_steps"] >= saved + 500
     assert not any(n for name, n in newest_totals(tmp_path / "run").items() if name.startswith("ledger/imbalance"))
     assert not nodes.hosts()
+
+
+@pytest.mark.slow
+def test_a_killed_head_ends_the_run_with_one_line_after_a_last_checkpoint(tmp_path):
+    nodes = Nodes(4)
+    try:
+        command = [str(Path(sys.executable).parent / "laser"), "train", "cartpole", "--ray-address", nodes.address]
+        command += ["--learner.checkpoint-interval-s", "2", "--learner.compile", "off", "--quiet", "--run-dir", "run"]
+        command += ["--steps", "10000000", "--stop-at-return", "inf"]
+        checkpoints = tmp_path / "run" / "checkpoints"
+        with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+            _wait_until(lambda: list_checkpoints(checkpoints), process)
+            nodes.head().kill()
+            killed_at, before = time.monotonic(), newest_saved(checkpoints)
+            _, said = process.communicate(timeout=120)
+        assert time.monotonic() - killed_at < 55.0, "Ray itself ends the process after a minute"
+        assert process.returncode == 69, said
+        *waits, last = said.splitlines()
+        assert not [line for line in waits if not line.startswith("waiting for ")], said
+        assert last.startswith(f"error: runtime: Ray's head at {nodes.address} has not answered for 3"), said
+        assert "start the cluster again; to continue from the last checkpoint: " in last
+        assert newest_saved(checkpoints) > before
+    finally:
+        nodes.close()
+
+
+def newest_saved(checkpoints):
+    """Return the env steps of the newest checkpoint."""
+    return int(list_checkpoints(checkpoints)[0].name.rpartition("-")[2])
 
 
 def _wait_for(path, words, process):

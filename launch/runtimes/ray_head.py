@@ -1,0 +1,70 @@
+"""The head of a cluster: whether it still answers."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+from laser.waiting import waiting_for
+from launch.errors import RuntimeFailedError
+
+_CONNECT_S, _LOOK_S = 1.0, 0.5
+_LIMIT_NAME, _LIMIT_S = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0
+"""Ray ends every process that has not reached the head for so long, without a word to the user."""
+_SHARE = 0.5
+"""Of that limit; the rest is for the last checkpoint."""
+
+
+class Head:
+    """Looks whether a head accepts connections. Used from one thread.
+
+    A call to Ray that needs the head blocks while it is away, so this has to be asked before.
+
+    Args:
+        address: HOST:PORT.
+    """
+
+    def __init__(self, address: str):
+        host, _, port = address.rpartition(":")
+        self._place = host.strip("[]"), int(port)
+        self._address = address
+        self._silent_since: float | None = None
+        self._limit_s = _SHARE * _ray_limit_s()
+
+    def answers(self) -> bool:
+        """Return whether the head accepts a connection now; it waits for one second at most.
+
+        Raises:
+            RuntimeFailedError: it has not accepted one for half of the time after which Ray would end this process.
+        """
+        try:
+            socket.create_connection(self._place, timeout=_CONNECT_S).close()
+        except OSError as error:
+            if self._silent_since is None:
+                self._silent_since = time.monotonic()
+            silent_s = time.monotonic() - self._silent_since
+            if silent_s > self._limit_s:
+                why = error.strerror or str(error)
+                wrong = f"Ray's head at {self._address} has not answered for {silent_s:.0f} seconds ({why})"
+                raise RuntimeFailedError("runtime", wrong, "start the cluster again") from error
+            return False
+        self._silent_since = None
+        return True
+
+    def wait(self) -> None:
+        """Wait until the head accepts a connection.
+
+        Raises:
+            RuntimeFailedError: see `answers`.
+        """
+        with waiting_for(f"Ray's head at {self._address}"):
+            while not self.answers():
+                time.sleep(_LOOK_S)
+
+
+def _ray_limit_s() -> float:
+    try:
+        return float(os.environ[_LIMIT_NAME])
+    except (KeyError, ValueError):
+        return _LIMIT_S
