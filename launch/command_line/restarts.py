@@ -2,7 +2,7 @@
 
 It imports neither torch nor Ray. A death is the end by a signal that nobody sends to stop a run, such as SIGKILL from
 the kernel when memory runs out, a failure of Ray (exit code 69), or an end without a word, as Ray ends a program whose
-head is gone. On a cluster a command that is started again waits for the head, and an end before its run begins is a
+raylet is gone. On a cluster a command that is started again waits for the head, and an end before its run begins is a
 death, too: not all nodes may be back. Every other end is the command's own, and its exit code becomes that of the
 supervisor.
 """

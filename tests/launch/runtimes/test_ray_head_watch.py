@@ -90,5 +90,5 @@ def test_wait_ends_when_the_head_is_back(listener):
 def test_wait_ends_with_the_error_if_the_head_stays_away(listener, clock):
     head = Head(address_of(listener))
     listener.close()
-    with pytest.raises(RuntimeFailedError, match="has not answered for 3[01] seconds"):
+    with pytest.raises(RuntimeFailedError, match=r"has not answered for 3[01] seconds"):
         head.wait()
