@@ -70,7 +70,7 @@ class RunningNormalizer(VectorNormalizer):
             counted: bool [T, B], rows to count; the others may hold anything.
 
         Source:
-            Chan, Golub and LeVeque 1979, equations 2.1: variances of two sets of numbers merged.
+            Chan, Golub and LeVeque 1979: the variances of two sets of numbers merged.
         """
         num = counted.sum().to(self.count.dtype)
         total = self.count + num
