@@ -29,6 +29,7 @@ from launch.commands import resume_command
 from launch.errors import RUNTIME_FAILED, StoppedError, one_line
 from launch.records.log_file import append_to_log
 from launch.restart_link import END, VARIABLE, connect
+from launch.runtimes.ray_head import try_connection
 from launch.settings.values import convert
 from launch.standard_output import name_long_waits, say
 
@@ -147,12 +148,11 @@ class _Supervisor:
         Raises:
             StoppedError: a signal has come.
         """
-        host, _, port = self._address.rpartition(":")
         given_up_at = time.monotonic() + _AWAY_DEADLINE_S
         with name_long_waits(), waiting_for(f"the head at {self._address}"):
             while time.monotonic() < given_up_at:
                 with suppress(OSError, ValueError):
-                    socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
+                    try_connection(self._address, 5.0)
                     return True
                 self._wait(_HEAD_INTERVAL_S)
         return False

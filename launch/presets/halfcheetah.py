@@ -9,16 +9,16 @@ from replay_server.config import ReplayConfig
 
 
 def halfcheetah() -> TrainConfig:
-    """Return the config: Hopper's with another body, which never falls and needs no entropy cost to explore."""
+    """Return the config: Hopper's with normalised observations, more replay, and no entropy cost to explore."""
     config = hopper()
     assert isinstance(config.algorithm, LaserConfig)
     algorithm = dataclasses.replace(
         config.algorithm,
         reward_scale=0.1,
         entropy_cost=0.0,
-        # Velocities are ten times as large as angles.
+        # Angles vary by 0.3, their velocities by 5 to 11.
         normalize_observations=True,
-        # Each step is replayed fifteen times; with a replay of 50,000 steps most of them are rejected.
+        # Each step is replayed fifteen times.
         replay_fraction=0.9375,
     )
     replay = ReplayConfig(capacity_steps=20_000, min_steps=1_000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from laser.ports import ReplayPort
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.placement import Node, Placement, Seat, find_placement_problems
-from launch.runtimes.ray_head import Head
+from launch.runtimes.ray_head import Head, try_connection
 from launch.runtimes.ray_replay import NearestShard, RayReplay
 from launch.runtimes.ray_side_effects import kept_as_it_was
 from launch.runtimes.runtime import ShardPort
@@ -162,9 +161,8 @@ def check_reachable(address: str) -> None:
     Raises:
         LaunchError: no head answers, it refuses the token, or it asks for none.
     """
-    host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_DEADLINE_S).close()
+        try_connection(address, _REACH_DEADLINE_S)
     except OSError as error:
         raise LaunchError(
             _KEY,

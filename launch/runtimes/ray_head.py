@@ -26,8 +26,6 @@ class Head:
     """
 
     def __init__(self, address: str):
-        host, _, port = address.rpartition(":")
-        self._place = host.strip("[]"), int(port)
         self._address = address
         self._silent_since: float | None = None
         self._limit_s = _SHARE * _ray_limit_s()
@@ -39,7 +37,7 @@ class Head:
             RuntimeFailedError: it has not accepted one for half of the time after which Ray would end this process.
         """
         try:
-            socket.create_connection(self._place, timeout=_CONNECT_S).close()
+            try_connection(self._address, _CONNECT_S)
         except OSError as error:
             if self._silent_since is None:
                 self._silent_since = time.monotonic()
@@ -61,6 +59,17 @@ class Head:
         with waiting_for(f"Ray's head at {self._address}"):
             while not self.answers():
                 time.sleep(_LOOK_S)
+
+
+def try_connection(address: str, timeout_s: float) -> None:
+    """Open a connection to HOST:PORT and close it.
+
+    Raises:
+        OSError: nothing accepts one there within the time.
+        ValueError: the port is no number.
+    """
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s).close()
 
 
 def _ray_limit_s() -> float:

@@ -228,6 +228,18 @@ def test_versions_that_differ(name, theirs, words):
     assert words in str(problem)
 
 
+class StandInHead:
+    """A head that answers as long as the test lets it."""
+
+    is_there = True
+
+    def answers(self):
+        return self.is_there
+
+    def wait(self):
+        assert self.is_there
+
+
 def test_workers_go_to_no_node_whose_software_differs_or_that_has_not_answered(monkeypatch):
     from launch.runtimes import ray_cluster
 
@@ -236,7 +248,7 @@ def test_workers_go_to_no_node_whose_software_differs_or_that_has_not_answered(m
     monkeypatch.setattr(ray_cluster, "_living_nodes", lambda reserved: nodes)
     monkeypatch.setattr(ray_cluster, "_options", lambda seat: {"node": seat.node})
     cluster = object.__new__(ray_cluster.Cluster)
-    cluster._reserved, cluster._placement = {}, Placement(nodes[:1], Needs(1, 9))
+    cluster._head, cluster._reserved, cluster._placement = StandInHead(), {}, Placement(nodes[:1], Needs(1, 9))
     cluster._fits, cluster._asked = {"ours": True, "different": False}, {"silent": (None, 0.0)}
     places = [cluster.worker(f"actor/{number}")["node"] for number in range(9)]
     assert set(places) == {"ours", "unasked"}
@@ -252,7 +264,7 @@ def test_a_node_that_joins_and_does_not_answer_is_given_up_at_its_deadline(monke
     monkeypatch.setattr(ray_cluster, "_answered", lambda asked: answers[asked] or {"error": "it did not answer"})
     monkeypatch.setattr(ray_cluster.ray, "wait", lambda asked, timeout: ([each for each in asked if answers[each]], []))
     cluster = object.__new__(ray_cluster.Cluster)
-    cluster._reserved, cluster._needs, cluster.notes = {}, Needs(2, 2), []
+    cluster._head, cluster._reserved, cluster._needs, cluster.notes = StandInHead(), {}, Needs(2, 2), []
     cluster._placement = Placement(nodes, cluster._needs)
     cluster._fits, cluster._asked = {"ours": True}, {}
     assert [cluster.room(), cluster.room()] == [2, 2]
@@ -267,6 +279,10 @@ def test_a_node_that_joins_and_does_not_answer_is_given_up_at_its_deadline(monke
     answers["good"] = ray_cluster._facts_here()
     assert [cluster.crowded(), cluster.crowded()] == [[], ["actor/4"]]  # once the node has said what it runs
     assert cluster.room() == 2, "8 CPUs; each of two members has a learner and up to three actors"
+    cluster._head.is_there = False
+    monkeypatch.setattr(ray_cluster, "_living_nodes", lambda reserved: pytest.fail("Ray was asked, which blocks"))
+    assert cluster.room() == 2
+    assert cluster.crowded() == ["actor/4"]
 
 
 @pytest.mark.long

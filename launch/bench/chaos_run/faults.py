@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections import Counter
@@ -35,8 +36,8 @@ def small_disk(folder: Path) -> Iterator[str]:
     Those that a killed process could not unmount go first.
     """
     for disk in psutil.disk_partitions(all=True):
-        pid = disk.device.removeprefix(_DISK)
-        if disk.device.startswith(_DISK) and not psutil.pid_exists(int(pid)):
+        made_by = re.fullmatch(rf"{_DISK}(\d+)", disk.device)
+        if made_by and not psutil.pid_exists(int(made_by[1])):
             _unmount(disk.mountpoint)
     command = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MB}m", f"{_DISK}{os.getpid()}", str(folder)]
     try:

@@ -114,7 +114,7 @@ def _delete_left_behind() -> None:
     for name, pid in re.findall(r"^(laser-(\d+)-\d)\b", names, re.MULTILINE):
         if not psutil.pid_exists(int(pid)):
             Namespace(name, "").end_processes()
-            _ip("netns", "delete", name)
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)  # another one may do it as well
 
 
 def _find_obstacle() -> str:

@@ -92,6 +92,10 @@ def test_rows_that_do_not_count_may_hold_anything_and_none_that_count_change_not
     after = normalizer.updates(broken, torch.zeros(3, 2, dtype=torch.bool))
     torch.testing.assert_close(after, before)
     fresh = RunningNormalizer({"observation": VectorSpec((4,))})
+    some = {"observation": torch.stack([torch.full((2, 4), torch.nan), torch.arange(8.0).reshape(2, 4)])}
+    found = fresh.updates(some, torch.tensor([[False, False], [True, True]]))
+    torch.testing.assert_close(found["mean_0"], torch.tensor([2.0, 3.0, 4.0, 5.0]))
+    torch.testing.assert_close(found["std_0"], torch.full((4,), 2.0))
     torch.testing.assert_close(
         fresh.updates(broken, torch.zeros(3, 2, dtype=torch.bool)), dict(fresh.state_dict()), rtol=0.0, atol=0.0
     )
@@ -121,15 +125,18 @@ def test_pictures_texts_and_categories_stay_as_they_are():
         "scalar": VectorSpec(()),
         "text": VectorSpec((3, 2), alphabet="ab"),
         "category": CategorySpec(5),
+        "picture of numbers": VectorSpec((6, 6, 3), layout="channels_last"),
+        "frames": FramesSpec((12, 12), high=255),
     }
     _, networks = build(LaserConfig(normalize_observations=True), observations)
-    batch = {name: torch.full((1, 1, *spec.shape), 3.0) for name, spec in observations.items()}
+    batch = {name: torch.full((1, 1, *getattr(spec, "shape", (1, 12, 12))), 3.0) for name, spec in observations.items()}
     networks.running_normalizer.load_state_dict(
         {**networks.running_normalizer.state_dict(), "mean_0": torch.ones(2), "mean_1": torch.ones(())}
     )
+    assert set(networks.running_normalizer.state_dict()) == {"count", "mean_0", "std_0", "mean_1", "std_1"}
     standard = networks.running_normalizer(batch)
     assert {name: value.flatten()[0].item() for name, value in standard.items()} == pytest.approx(
-        {"numbers": 2.0, "scalar": 2.0, "text": 3.0, "category": 3.0}, rel=1e-3
+        dict.fromkeys(observations, 3.0) | {"numbers": 2.0, "scalar": 2.0}, rel=1e-3
     )
 
 

@@ -57,7 +57,7 @@ def test_what_a_killed_one_left_is_deleted_by_the_next(ours, tmp_path):
         assert not sleeper.is_running() or sleeper.status() == psutil.STATUS_ZOMBIE
         assert str(folder) not in mounts()
         assert no_disk or str(empty) in mounts()
-        # A disk and namespaces of a process that lives stay.
+        # A disk of a process that lives stays.
         another = tmp_path / "another"
         another.mkdir()
         with small_disk(another):
