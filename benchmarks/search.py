@@ -12,14 +12,14 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import measure_missing, measured, read
+from row_files import measure_missing, measured, read, verdict
 
 _SPACES = (
     "--space",
@@ -27,8 +27,20 @@ _SPACES = (
     "--space",
     "algorithm.entropy-cost=log(1e-4,1e-1)",
 )
-_NUM_MEMBERS, _AT_ONCE, _NUM_TRIALS = 8, 2, 40
-SWEEP, PBT, TRIALS = "8 members: one replay, tuned, pruned", "8 members: a replay each, PBT", "40 trials, pruned"
+_NUM_MEMBERS, _AT_ONCE = 8, 2
+SWEEP, TRIALS, PBT = "8 members: one replay, tuned, pruned", "40 trials, pruned", "8 members: a replay each, PBT"
+UNCORRECTED = "8 members: one replay, tuned, pruned, no trust region, no policy clip"
+_SHARED = f"--share-replay --tuner optuna --pruner asha --concurrent {_AT_ONCE}"
+_HOW = {
+    SWEEP: _SHARED,
+    PBT: "--no-share-replay --pbt",
+    UNCORRECTED: f"{_SHARED} --algorithm.trust-region-threshold inf --algorithm.policy-clip inf",
+}
+_SIDES = (SWEEP, TRIALS, PBT, UNCORRECTED)
+_AS_GOOD = 0.95
+"""The least share of another search's return that counts as the same return."""
+_MOST_OF_A_RUN, _MOST_OF_ALL = 1.2, 1 / 3
+"""Most env steps of a member, over those of a single run; most of the sweep, over those of another search."""
 _TRIALS = Path(__file__).parent / "peers" / "optuna_trials.py"
 
 
@@ -56,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.tasks:
         task = TASKS[name]
-        cases = [(side, seed) for side in (SWEEP, TRIALS, PBT) for seed in task.seeds[: options.seeds or None]]
+        cases = [(side, seed) for side in _SIDES for seed in task.seeds[: options.seeds or None]]
         measure_missing(file_of(name), cases, partial(search, task), ("value", "env_steps", "seconds"))
 
 
@@ -75,11 +87,7 @@ def search(task: Task, side: str, seed: int) -> dict[str, Any]:
             result = measure.run_json(command, timeout_s=4 * 3600.0)
             best = Path(result["best"])
         else:
-            how = f"--sample {_NUM_MEMBERS} --evaluation.episodes 20"
-            if side == SWEEP:
-                how += f" --share-replay --tuner optuna --pruner asha --concurrent {_AT_ONCE}"
-            else:
-                how += " --no-share-replay --pbt"
+            how = f"--sample {_NUM_MEMBERS} --evaluation.episodes 20 {_HOW[side]}"
             command = [*measure.LASER, "sweep", *common, *_SPACES, *how.split(), "--run-dir", run_dir]
             result = measure.run_json([*command, "--quiet", "--json"], timeout_s=4 * 3600.0)
             best = run_dir / "members" / str(result["best_member"])
@@ -114,7 +122,33 @@ def section(name: str) -> list[str]:
             _spread([run["seconds"] for run in runs.values()], 0),
         ]
         lines.append(f"| {side} | {' | '.join(cells)} |")
+    lines += ["", *(_verdict(results["sides"], other, task.steps) for other in (TRIALS, PBT) if SWEEP in results["sides"])]
     return [*lines, "", f"`python benchmarks/search.py {name}`, {results['machine']}."]
+
+
+def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str, steps: int) -> str:
+    """Return the page's words for the sweep beside another search, by medians over searches.
+
+    Args:
+        sides: by side and seed, `value` and `env_steps`.
+        other: the other search.
+        steps: env steps of a single run.
+    """
+
+    def median(side: str, number: str) -> float:
+        return statistics.median(run[number] for run in sides[side].values())
+
+    if other not in sides:
+        return f"Beside {other}: not measured yet."
+    of_return = median(SWEEP, "value") / median(other, "value")
+    of_all = median(SWEEP, "env_steps") / median(other, "env_steps")
+    of_a_run = median(SWEEP, "env_steps") / _NUM_MEMBERS / steps
+    is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL and of_a_run <= _MOST_OF_A_RUN
+    return (
+        f"One tuned sweep beside {other}: {of_return:.2f} times its return with {of_all:.2f} times its env steps, "
+        f"{of_a_run:.2f} of a single run for a member."
+        f"To reach: {_AS_GOOD} with {_MOST_OF_ALL:.2f}, and {_MOST_OF_A_RUN}: {verdict(is_reached)}."
+    )
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
+_END_S = 1.0
 _LONG_S = 5.0
 _RARELY = 3.0  # 5 s, 15 s, 45 s, ...
 
@@ -140,6 +141,9 @@ def name_long_waits(quiet: bool = False, after_s: float = _LONG_S) -> Iterator[N
     finally:
         _WATCHED.discard(thread)
         over.set()
+        # A daemon thread that wakes up while Python ends is torn down in the middle of its work, which can abort the
+        # process. It may also be held up by a terminal that takes no text.
+        watcher.join(_END_S)
 
 
 def _name_waits(thread: int, over: threading.Event, after_s: float) -> None:

@@ -46,6 +46,7 @@ class Options:
     nodes: Annotated[
         int, Bounds(least=1, most=2), "Ray nodes; 2: in two network namespaces, with a cable that is cut, too"
     ] = 1
+    compile: Annotated[bool, "learners compile their update, as those of large networks do"] = False
     seed: Annotated[int, Bounds(least=0, most=2**31), "seed of the faults"] = 0
     json: Annotated[bool, "print one JSON object"] = False
 
@@ -69,7 +70,8 @@ def run(options: Options) -> dict[str, Any]:
         disk.mkdir()
         no_disk = stack.enter_context(small_disk(disk))
         nodes = stack.enter_context(TwoNodes(namespaces, folder, _NODE_CPUS)) if namespaces else None
-        victim = Victim(options.preset, options.steps, disk / "run", folder / "said.txt", nodes or OneMachine())
+        words, place = folder / "said.txt", nodes or OneMachine()
+        victim = Victim(options.preset, options.steps, disk / "run", words, place, options.compile)
         stack.callback(victim.leave_nothing)
         faults = Faults(victim, rng, None if no_disk else disk, nodes)
         shown = _Standing(options, victim, faults)
@@ -95,6 +97,7 @@ def run(options: Options) -> dict[str, Any]:
         return {
             "preset": options.preset,
             "nodes": options.nodes,
+            "compiled": options.compile,
             "kills": faults.kills.total(),
             **{f"kills_{part}": num for part, num in sorted(faults.kills.items())},
             **{f"{fault}s".replace(" ", "_"): num for fault, num in sorted(faults.others.items())},

@@ -31,7 +31,7 @@ from laser.config import ConfigError
 from launch.bench.chaos_run.accounts import read_accounts
 from launch.bench.chaos_run.place import titled
 from launch.bench.chaos_run.two_nodes import TwoNodes, joined_namespaces
-from launch.bench.chaos_run.victim import read_num_updates
+from launch.bench.chaos_run.victim import read_progress
 
 HERE = Path(__file__).parent
 FIRST_UPDATES_S = 270.0
@@ -57,7 +57,7 @@ class Training:
 
     def updates(self):
         """Return the learner's updates so far."""
-        return read_num_updates(self.run_dir) or 0
+        return (read_progress(self.run_dir) or (0, 0))[0]
 
     def await_updates(self, before):
         """Wait until there are more updates than these."""

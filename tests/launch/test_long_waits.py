@@ -93,3 +93,13 @@ def test_a_run_that_nothing_holds_up_says_nothing_of_waits(tmp_path, monkeypatch
     said = capsys.readouterr().err
     assert "waiting for" not in said or time.monotonic() - begun > 5.0
     assert "did not return" not in said
+
+
+def test_no_thread_is_left_when_the_block_ends():
+    def watchers():
+        return [thread for thread in threading.enumerate() if thread.name == "long waits"]
+
+    for _ in range(50):  # without the join most of these are still there
+        with name_long_waits():
+            assert watchers()
+        assert not watchers(), "it would be torn down while Python ends, which can abort the process"

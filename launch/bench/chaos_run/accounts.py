@@ -76,26 +76,38 @@ def _num_invalid(path: Path) -> int:
 def summarise_recoveries(deaths: Sequence[tuple[float, int]], looks: Sequence[Look]) -> dict[str, Any]:
     """Return the median and the longest time from a learner's death to the next update, in seconds.
 
-    Deaths after which the run ended are left out.
+    Beside it stands the longest time without an env step between the two: whether actors go on without a learner. Deaths
+    after which the run ended are left out.
 
     Args:
         deaths: for each the time, and how many deaths had been noticed before.
         looks: moments of the run, in their order.
     """
-    seconds = [found for at, before in deaths if (found := _recovery_s(at, before, looks)) is not None]
-    if not seconds:
+    spans = [(at, end) for at, before in deaths if (end := _next_update(at, before, looks)) is not None]
+    if not spans:
         return {"learner_recoveries": 0}
+    seconds = [end - at for at, end in spans]
+    stops = [_longest_stop_s(at, end, looks) for at, end in spans]
     return {
-        "learner_recoveries": len(seconds),
+        "learner_recoveries": len(spans),
         "learner_recovery_s_median": statistics.median(seconds),
         "learner_recovery_s_worst": max(seconds),
+        "actors_stop_s_median": statistics.median(stops),
+        "actors_stop_s_worst": max(stops),
     }
 
 
-def _recovery_s(at: float, num_before: int, looks: Sequence[Look]) -> float | None:
+def _next_update(at: float, num_before: int, looks: Sequence[Look]) -> float | None:
     # Updates may still rise until the death is noticed: the last ones of the dead learner.
     noticed = [look for look in looks if look.at > at and look.num_deaths > num_before]
     for before, now in itertools.pairwise(noticed):
         if now.num_updates > before.num_updates:
-            return now.at - at
+            return now.at
     return None
+
+
+def _longest_stop_s(begin: float, end: float, looks: Sequence[Look]) -> float:
+    """Return the longest time without an env step from `begin` to `end`, in seconds."""
+    pairs = itertools.pairwise(looks)
+    acted = [now.at for before, now in pairs if now.num_steps > before.num_steps and begin < now.at < end]
+    return max(after - before for before, after in itertools.pairwise([begin, *acted, end]))

@@ -35,11 +35,12 @@ _STEPS_WITHOUT_END = 1_000_000_000
 
 
 class Look(NamedTuple):
-    """A moment of the run: `time.monotonic()`, the deaths noticed so far, the learner's updates."""
+    """A moment of the run: `time.monotonic()`, the deaths noticed so far, the learner's updates, the actors' env steps."""
 
     at: float
     num_deaths: int
     num_updates: int
+    num_steps: int
 
 
 class Victim:
@@ -51,11 +52,13 @@ class Victim:
         path: its run directory.
         words: file that gets what it says.
         place: the machine or the nodes on which it runs.
+        compiled: whether learners compile their update.
     """
 
-    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place):
+    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place, compiled: bool):
         self.path, self.looks = path, list[Look]()
         self._preset, self._steps, self._words, self._place = preset, steps, words, place
+        self._compile = "on" if compiled else "off"
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
@@ -64,7 +67,7 @@ class Victim:
         words += ["--steps", str(self._steps or _STEPS_WITHOUT_END), "--stop-at-return", "inf"]
         words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
         words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
-        words += ["--learner.compile", "off", "--learner.checkpoint-interval-s", "10"]
+        words += ["--learner.compile", self._compile, "--learner.checkpoint-interval-s", "10"]
         words += ["--evaluation.interval", "5000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
         words += [*self._place.words, *more]
         command = [*self._place.prefix, sys.executable, "-m", "launch", "train", self._preset, *words]
@@ -117,9 +120,9 @@ class Victim:
 
     def look(self) -> None:
         """Note where the run is."""
-        num_updates = read_num_updates(self.path)
-        if num_updates is not None:
-            self.looks.append(Look(time.monotonic(), self.num_deaths(), num_updates))
+        progress = read_progress(self.path)
+        if progress is not None:
+            self.looks.append(Look(time.monotonic(), self.num_deaths(), *progress))
 
     def num_deaths(self) -> int:
         """Return how many deaths of learners and of the main process the run's log tells of."""
@@ -204,12 +207,12 @@ class Victim:
         return ConfigError([Problem("bench", f"{what}: {lines[-1] if lines else 'it said nothing'}", "see its words")])
 
 
-def read_num_updates(run: Path) -> int | None:
-    """Return the learner's updates at the last tick of a run's record; None before there is one."""
+def read_progress(run: Path) -> tuple[int, int] | None:
+    """Return the learner's updates and the actors' env steps at the last tick of a run's record; None before one."""
     uri = f"file:{run / 'metrics.db'}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=10.0)) as database:
-            row = database.execute("SELECT learner_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
+            row = database.execute("SELECT learner_steps, env_steps FROM ticks ORDER BY tick DESC LIMIT 1").fetchone()
     except sqlite3.OperationalError:
         return None  # it is being made
-    return None if row is None else int(row[0])
+    return None if row is None else (int(row[0]), int(row[1]))

@@ -20,7 +20,7 @@ class FakeRun:
 
     def __init__(self):
         self.now, self.rate, self.last_update = 0.0, CALM, math.inf
-        self.path, self.looks, self.begins = None, [Look(0.0, 0, 0)], []
+        self.path, self.looks, self.begins = None, [Look(0.0, 0, 0, 0)], []
         self.kills, self.others, self.learner_deaths, self.num_left = Counter(), Counter(), [], 0
 
     def monotonic(self):
@@ -29,7 +29,7 @@ class FakeRun:
     def wait(self, seconds):
         passed = max(0.0, seconds)
         self.now += passed
-        self.looks.append(Look(self.now, 0, self.looks[-1].num_updates + round(self.rate * passed)))
+        self.looks.append(Look(self.now, 0, self.looks[-1].num_updates + round(self.rate * passed), 0))
 
     def wait_for_updates(self):
         self.wait(1.0)
@@ -90,7 +90,7 @@ def test_how_far_it_is_is_said(fake):
 
     fake.looks.clear()
     assert said(kills=4) == ("a run on Ray starts", 0.0)
-    fake.looks.append(Look(0.0, 0, 1_234))
+    fake.looks.append(Look(0.0, 0, 1_234, 0))
     fake.now = 90.0
     fake.kills.update(actor=2, learner=1)
     fake.others.update({"pause": 2, "full disk": 1})
