@@ -122,7 +122,8 @@ def section(name: str) -> list[str]:
             _spread([run["seconds"] for run in runs.values()], 0),
         ]
         lines.append(f"| {side} | {' | '.join(cells)} |")
-    lines += ["", *(_verdict(results["sides"], other, task.steps) for other in (TRIALS, PBT) if SWEEP in results["sides"])]
+    if SWEEP in results["sides"]:
+        lines += ["", *(_verdict(results["sides"], other, task.steps) for other in (TRIALS, PBT))]
     return [*lines, "", f"`python benchmarks/search.py {name}`, {results['machine']}."]
 
 
@@ -146,7 +147,7 @@ def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str,
     is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL and of_a_run <= _MOST_OF_A_RUN
     return (
         f"One tuned sweep beside {other}: {of_return:.2f} times its return with {of_all:.2f} times its env steps, "
-        f"{of_a_run:.2f} of a single run for a member."
+        f"{of_a_run:.2f} of a single run for a member. "
         f"To reach: {_AS_GOOD} with {_MOST_OF_ALL:.2f}, and {_MOST_OF_A_RUN}: {verdict(is_reached)}."
     )
 

@@ -76,8 +76,8 @@ def _num_invalid(path: Path) -> int:
 def summarise_recoveries(deaths: Sequence[tuple[float, int]], looks: Sequence[Look]) -> dict[str, Any]:
     """Return the median and the longest time from a learner's death to the next update, in seconds.
 
-    Beside it stands the longest time without an env step between the two: whether actors go on without a learner. Deaths
-    after which the run ended are left out.
+    Beside it stands the longest time without an env step between the two: whether actors go on without a learner.
+    Deaths after which the run ended are left out.
 
     Args:
         deaths: for each the time, and how many deaths had been noticed before.

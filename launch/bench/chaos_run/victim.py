@@ -35,7 +35,7 @@ _STEPS_WITHOUT_END = 1_000_000_000
 
 
 class Look(NamedTuple):
-    """A moment of the run: `time.monotonic()`, the deaths noticed so far, the learner's updates, the actors' env steps."""
+    """A moment of the run: `time.monotonic()`, deaths noticed so far, the learner's updates, the actors' env steps."""
 
     at: float
     num_deaths: int
