@@ -11,7 +11,6 @@ its draws, over the steps it learns from at each evaluation. A finished run is i
 from __future__ import annotations
 
 import statistics
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,27 +118,23 @@ def section(names: Sequence[str]) -> list[str]:
     machines = "; ".join(dict.fromkeys(results["machine"] for results in found.values()))
     lines = ["", "## Whether NERS learns what to replay", ""]
     if "returns" in found:
-        lines += _wrapped(
+        lines += [
             f"SAC on SparsePendulum-v0, {STEPS:,} env steps, an evaluation every {INTERVAL}: mean return over all of "
             "them, medians over seeds (lowest to highest), and the seeds that are above uniform draws of the same seed."
-        )
+        ]
         lines += ["", "| draws | mean return | above uniform |", "|---|---|---|"]
         lines += [_row(found["returns"], arm) for arm in RETURNS if arm not in _TILTS]
         tilts = [f"{arm} {_spread(found['returns'], arm)}" for arm in _TILTS if _runs(found["returns"], arm)]
-        lines += ["", *_wrapped(f"Draws in proportion to exp(z), z in standard deviations: {'; '.join(tilts)}.")]
+        lines += ["", f"Draws in proportion to exp(z), z in standard deviations: {'; '.join(tilts)}."]
     if "planted" in found:
         planted = found["planted"]
         shares = [f"{arm} {_spread(planted, arm)}" for arm in PLANTED if _runs(planted, arm)]
-        lines += _wrapped(
+        lines += [
             "A planted return, the percentage of draws from the first half of an episode (uniform: 50), after "
             f"{STEPS // INTERVAL} evaluations, by what is learned from at each: {'; '.join(shares)}."
-        )
+        ]
     command = f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines}."
     return [*lines, f"Fewer than {len(SEEDS)} seeds decide nothing. {command}"]
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _runs(results: Results, arm: str) -> dict[str, float]:

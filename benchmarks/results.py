@@ -41,6 +41,8 @@ _WITHOUT_ROW = (
     "data-efficient Rainbow on Freeway and Frostbite",
 )
 """Questions whose answers are not in files of rows; what is known of some is in benchmarks/notes."""
+_NO_TEXT = "#|*!"
+"""The first characters of headings, tables, lists and pictures."""
 
 
 def main() -> None:
@@ -65,6 +67,8 @@ def main() -> None:
             (PICTURES / picture).write_bytes(draw_together(games, "MinAtar: mean return, every seed"))
         for name in staleness.measured_tasks():
             (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
+        if search.measured_tasks():
+            (PICTURES / "search.png").write_bytes(search.draw(search.measured_tasks()))
         for name in shared_sweeps.measured_games():
             (PICTURES / f"{shared_sweeps.file_of(name)}.png").write_bytes(shared_sweeps.draw(name))
         PAGE.write_text(page(), encoding="utf-8")
@@ -140,20 +144,20 @@ def page() -> str:
         "|---|---|---|---|---|---|",
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
-    lines += ["", "Every curve is in the picture of its question; those of MinAtar together:", ""]
+    lines += ["", "Every curve is in the picture of its question; those of MinAtar together."]
     if together:
-        lines += [" ".join(f"![MinAtar](pictures/results/{picture})" for picture in together), ""]
         shares = "; ".join(overtakes(of_length) for of_length in together.values())
-        lines += [f"LASER is where the best peer ends after this share of the env steps: {shares}.", ""]
-    lines += [" ".join(f"![{ROWS[name].title}](pictures/results/{name}.png)" for name in alone)]
+        lines += [f"LASER is where the best peer ends after this share of the env steps: {shares}."]
+    pictures = {**dict.fromkeys(together, "MinAtar"), **{f"{name}.png": ROWS[name].title for name in alone}}
+    lines += ["", " ".join(f"![{title}](pictures/results/{picture})" for picture, title in pictures.items())]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
     lines += [how(of_row) for of_row in [*([name] for name in alone), *together.values()]]
     if ablations.measured_games():
         lines += ablations.section(ablations.measured_games())
     for name in shared_sweeps.measured_games():
         lines += shared_sweeps.section(name)
-    for name in search.measured_tasks():
-        lines += search.section(name)
+    if search.measured_tasks():
+        lines += search.section(search.measured_tasks())
     for name in staleness.measured_tasks():
         lines += staleness.section(name)
     if ners_controls.measured_questions():
@@ -161,7 +165,19 @@ def page() -> str:
     if offline.measured_tasks():
         lines += offline.section(offline.measured_tasks())
     lines += ["", "## Not measured yet", "", *(f"* {question}" for question in not_measured())]
-    return "\n".join(lines) + "\n"
+    return "\n".join(_unwrapped(lines)) + "\n"
+
+
+def _unwrapped(lines: Sequence[str]) -> list[str]:
+    """Return lines with each paragraph of text on one: the page is short, and its tables have long lines anyway."""
+    joined = [""]
+    for line in lines:
+        is_text = bool(line) and line[0] not in _NO_TEXT
+        if is_text and joined[-1] and joined[-1][0] not in _NO_TEXT:
+            joined[-1] += f" {line}"
+        else:
+            joined.append(line)
+    return joined[1:]
 
 
 def games_together() -> dict[str, list[str]]:
@@ -225,7 +241,7 @@ def not_measured() -> list[str]:
             for script, what, questions, names in missing
             if names
         ),
-        *_WITHOUT_ROW,
+        "; ".join(_WITHOUT_ROW),
     ]
 
 

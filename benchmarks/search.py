@@ -21,6 +21,9 @@ from typing import Any
 import measure
 from row_files import measure_missing, measured, read, verdict
 
+from launch.report import pictures
+from launch.report.pictures import Line, Panel
+
 _SPACES = (
     "--space",
     "algorithm.learning-rate=log(1e-4,1e-2)",
@@ -29,7 +32,7 @@ _SPACES = (
 )
 _NUM_MEMBERS, _AT_ONCE = 8, 2
 SWEEP, TRIALS, PBT = "8 members: one replay, tuned, pruned", "40 trials, pruned", "8 members: a replay each, PBT"
-UNCORRECTED = "8 members: one replay, tuned, pruned, no trust region, no policy clip"
+UNCORRECTED = "8 members: one replay, no trust region, no policy clip"
 _SHARED = f"--share-replay --tuner optuna --pruner asha --concurrent {_AT_ONCE}"
 _HOW = {
     SWEEP: _SHARED,
@@ -104,52 +107,69 @@ def measured_tasks() -> list[str]:
     return [name for name in TASKS if measured([file_of(name)])]
 
 
-def section(name: str) -> list[str]:
-    """Return the lines of a task for docs/results.md."""
-    task, results = TASKS[name], read(file_of(name))
-    lines = ["", f"## A search for settings: {task.title}", ""]
+def section(names: Sequence[str]) -> list[str]:
+    """Return the lines of tasks for docs/results.md."""
+    budgets = "; ".join(f"{TASKS[name].title}: {TASKS[name].steps:,}" for name in names)
+    lines = ["", "## A search for settings", "", "![a search for settings](pictures/results/search.png)", ""]
     lines += [
-        f"Step size and entropy cost are sought, {task.steps:,} env steps a member or a trial; medians over searches",
-        "(lowest to highest). The best agent of each search plays 20 episodes.",
+        f"Step size and entropy cost are sought. Env steps of a member or a trial: {budgets}. Medians over searches (lowest",
+        "to highest); the best agent of each search plays 20 episodes. The last column sets the sweep that shares its replay",
+        f"beside the others. To reach: {_AS_GOOD} times the return with {_MOST_OF_ALL:.2f} times the env steps of all.",
         "",
-        "| | return of the best | env steps of all, thousands | seconds |",
-        "|---|---|---|---|",
+        "| task | search | return of the best | env steps of all, thousands | seconds | sweep that shares |",
+        "|---|---|---|---|---|---|",
     ]
-    for side, runs in results["sides"].items():
-        cells = [
-            _spread([run["value"] for run in runs.values()], 1),
-            _spread([run["env_steps"] / 1000 for run in runs.values()], 0),
-            _spread([run["seconds"] for run in runs.values()], 0),
+    for name in names:
+        sides = read(file_of(name))["sides"]
+        for side in filter(sides.__contains__, _SIDES):
+            runs = list(sides[side].values())
+            cells = [
+                TASKS[name].title,
+                side,
+                _spread([run["value"] for run in runs], 1),
+                _spread([run["env_steps"] / 1000 for run in runs], 0),
+                _spread([run["seconds"] for run in runs], 0),
+                _verdict(sides, side, TASKS[name]),
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    machines = ", ".join(dict.fromkeys(read(file_of(name))["machine"] for name in names))
+    return [*lines, "", f"`python benchmarks/search.py {' '.join(names)}`, {machines}."]
+
+
+def draw(names: Sequence[str]) -> bytes:
+    """Return the picture of the measured tasks: a point for each search, over its env steps."""
+    panels = []
+    for name in names:
+        sides = read(file_of(name))["sides"]
+        lines = [
+            Line(side, [(run["env_steps"], run["value"]) for run in sides[side].values()], is_points=True)
+            for side in filter(sides.__contains__, _SIDES)
         ]
-        lines.append(f"| {side} | {' | '.join(cells)} |")
-    if SWEEP in results["sides"]:
-        lines += ["", *(_verdict(results["sides"], other, task.steps) for other in (TRIALS, PBT))]
-    return [*lines, "", f"`python benchmarks/search.py {name}`, {results['machine']}."]
+        panels.append(Panel("env steps of all", f"return of the best, {TASKS[name].title}", lines, is_log_x=True))
+    return pictures.draw(panels, "A search for step size and entropy cost", num_columns=len(panels))
 
 
-def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str, steps: int) -> str:
-    """Return the page's words for the sweep beside another search, by medians over searches.
+def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str, task: Task) -> str:
+    """Return the page's words for the sweep that shares its replay beside another search, by medians over searches.
 
     Args:
         sides: by side and seed, `value` and `env_steps`.
         other: the other search.
-        steps: env steps of a single run.
+        task: of both.
     """
 
     def median(side: str, number: str) -> float:
         return statistics.median(run[number] for run in sides[side].values())
 
-    if other not in sides:
-        return f"Beside {other}: not measured yet."
+    if SWEEP not in sides or other not in (TRIALS, PBT):
+        return ""
     of_return = median(SWEEP, "value") / median(other, "value")
     of_all = median(SWEEP, "env_steps") / median(other, "env_steps")
-    of_a_run = median(SWEEP, "env_steps") / _NUM_MEMBERS / steps
+    of_a_run = median(SWEEP, "env_steps") / _NUM_MEMBERS / task.steps
     is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL and of_a_run <= _MOST_OF_A_RUN
-    return (
-        f"One tuned sweep beside {other}: {of_return:.2f} times its return with {of_all:.2f} times its env steps, "
-        f"{of_a_run:.2f} of a single run for a member. "
-        f"To reach: {_AS_GOOD} with {_MOST_OF_ALL:.2f}, and {_MOST_OF_A_RUN}: {verdict(is_reached)}."
-    )
+    said = f"{of_return:.2f} times the return, {of_all:.2f} times the env steps"
+    whole = all(len(sides[side]) == len(task.seeds) for side in (SWEEP, other))
+    return f"{said}: {verdict(is_reached)}" if whole else said
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -130,7 +130,7 @@ def section(name: str) -> list[str]:
     kept, lost = (_share(results, arm, _AIM_AGE) for arm in (_TRUST_REGION, _V_TRACE))
     aim = f"To reach: at {_AIM_AGE} the trust region keeps {KEPT:.0%} where V-trace loses {_LOST:.0%} or more"
     lines += ["", _in_words(results), f"{aim}: {verdict(kept >= KEPT and lost <= 1.0 - _LOST)}."]
-    return [*lines, "", f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
+    return [*lines, f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
 
 
 def _share(results: Results, arm: str, age: int) -> float:
