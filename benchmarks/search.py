@@ -112,9 +112,10 @@ def section(names: Sequence[str]) -> list[str]:
     budgets = "; ".join(f"{TASKS[name].title}: {TASKS[name].steps:,}" for name in names)
     lines = ["", "## A search for settings", "", "![a search for settings](pictures/results/search.png)", ""]
     lines += [
-        f"Step size and entropy cost are sought. Env steps of a member or a trial: {budgets}. Medians over searches",
-        "(lowest to highest); the best agent of each search plays 20 episodes. The last column sets the sweep that shares",
-        f"its replay beside the others. To reach: {_AS_GOOD} times the return with {_MOST_OF_ALL:.2f} times the env steps of all.",
+        f"Step size and entropy cost are sought. Env steps of a member or a trial: {budgets}.",
+        "Medians over searches (lowest to highest); the best agent of each search plays 20 episodes. The last column",
+        "sets the sweep that shares its replay beside the others.",
+        f"To reach: {_AS_GOOD} times the return with {_MOST_OF_ALL:.2f} times the env steps of all.",
         "",
         "| task | search | return of the best | env steps of all, thousands | seconds | sweep that shares |",
         "|---|---|---|---|---|---|",
