@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import signal
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -40,12 +41,16 @@ class Options:
 
     preset: Annotated[str, "preset of the run"] = "cartpole"
     minutes: Annotated[float, Bounds(above=0.0, most=1e5), "minutes of faults, if --kills is 0"] = 10.0
-    kills: Annotated[int, Bounds(least=0, most=1e6), "end after N kills, at least N/8 of each part; 0: --minutes"] = 0
+    kills: Annotated[int, Bounds(least=0, most=1e6), "end after N kills, of each part an eighth; 0: --minutes"] = 0
     every: Annotated[float, Bounds(above=0.0, most=1e6), "mean seconds between two faults"] = 15.0
     steps: Annotated[int, Bounds(least=0, most=1e12), "env steps after which the run ends by itself; 0: never"] = 0
     nodes: Annotated[
         int, Bounds(least=1, most=2), "Ray nodes; 2: in two network namespaces, with a cable that is cut, too"
     ] = 1
+    part: Annotated[
+        Literal["all", "learner", "actor", "evaluator", "shard", "store", "driver"],
+        "all faults, or nothing but kills of one part; driver: the main process",
+    ] = "all"
     compile: Annotated[bool, "learners compile their update, as those of large networks do"] = False
     seed: Annotated[int, Bounds(least=0, most=2**31), "seed of the faults"] = 0
     json: Annotated[bool, "print one JSON object"] = False
@@ -169,6 +174,14 @@ def _undisturbed_rate(victim: Victim) -> float:
     return (victim.looks[-1].num_updates - begin.num_updates) / max(1e-9, victim.looks[-1].at - begin.at)
 
 
+def _faults(options: Options, rng: np.random.Generator, can_fill_disk: bool) -> Iterable[str]:
+    """Return the faults that are asked for, in their order."""
+    if options.part != "all":
+        return itertools.repeat(options.part, options.kills) if options.kills else itertools.repeat(options.part)
+    possible = {"can_fill_disk": can_fill_disk, "can_cut_cable": options.nodes == 2}
+    return planned_faults(options.kills, rng, **possible) if options.kills else endless_faults(rng, **possible)
+
+
 def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool) -> None:
     """Make faults until the kills or the minutes are over, or the run has ended.
 
@@ -177,9 +190,7 @@ def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.G
     """
     begun_at = time.monotonic()
     until = math.inf if options.kills else time.monotonic() + 60.0 * options.minutes
-    possible = {"can_fill_disk": can_fill_disk, "can_cut_cable": options.nodes == 2}
-    planned = planned_faults(options.kills, rng, **possible)
-    for fault in planned if options.kills else endless_faults(rng, **possible):
+    for fault in _faults(options, rng, can_fill_disk):
         victim.wait(min(until, begun_at + rng.exponential(options.every)) - time.monotonic())
         begun_at = time.monotonic()
         if victim.has_ended or begun_at >= until:

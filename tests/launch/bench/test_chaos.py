@@ -69,6 +69,16 @@ def test_the_time_that_a_fault_takes_is_no_part_of_the_pause_to_the_next(fake):
     assert pauses.mean() == pytest.approx(expected, abs=5 * mean / np.sqrt(num))
 
 
+@pytest.mark.parametrize("kills", [0, 7])
+def test_one_part_alone_can_be_killed(fake, kills, monkeypatch):
+    made = []
+    monkeypatch.setattr(fake, "make", lambda fault: (made.append(fault), fake.wait(1.0)))
+    options = chaos.Options(kills=kills, minutes=1.0, every=5.0, part="learner")
+    chaos._make_all(options, fake, fake, np.random.default_rng(0), can_fill_disk=True)
+    assert set(made) == {"learner"}
+    assert len(made) == kills if kills else len(made) > 3
+
+
 def test_what_follows_the_last_recovery_is_no_part_of_the_effective_time(fake, monkeypatch):
     monkeypatch.setattr(chaos, "Victim", lambda *_: fake)
     monkeypatch.setattr(chaos, "Faults", lambda *_: fake)
