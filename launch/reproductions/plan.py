@@ -251,9 +251,13 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
         values["stop-at-return"] = math.inf  # a curve that ends early has no end to compare
     grid = (arm.small_grid if small else {}) or arm.grid
     if options.scale < 1.0:
-        values |= scaled(config, options.scale)
+        smaller = scaled(config, options.scale)
         if PRESET in grid:
-            del values["replay.min-steps"]  # the presets of the members decide it
+            del smaller["replay.min-steps"]  # the presets of the members decide it
+        # A preset that the user names has a replay for runs of its own length, unless the figure says what it holds.
+        if options.preset and "replay.capacity-steps" not in values:
+            smaller = {key: number for key, number in smaller.items() if not key.startswith("replay.")}
+        values |= smaller
     # Rounded like the flags, so that a command means the same as its config.
     per_step = {key: float(f"{number / values['steps']:.9g}") for key, number in size.over_steps.items()}
     values |= {key: value for key, value in per_step.items() if _has(config, key)}

@@ -1,5 +1,6 @@
 """Runs of figures: commands, scale, and mistakes before anything starts."""
 
+import dataclasses
 import sys
 
 import pytest
@@ -195,6 +196,18 @@ def test_another_preset_takes_the_place_of_the_figures():
     assert {run.config.network.hidden_sizes for run in runs} == {load_preset("sac").network.hidden_sizes}
     assert {run.game for run in runs} == {"Ant-v5"}
     assert how_small(figure, options) == "on Ant-v5; with the preset sac; 1 seed instead of 5"
+
+
+def test_the_replay_of_another_preset_is_not_scaled_unless_the_figure_says_what_it_holds():
+    """A replay for MinAtar of 100,000 steps is not one of 200 because the paper's runs are long."""
+    options = ReproduceOptions(env="MinAtar/Breakout-v1", preset="minatar", scale=0.002, seeds=1)
+    runs = make_plan(restrict(load_figure("laser/figure-1"), options), options)
+    assert {run.config.replay for run in runs} == {load_preset("minatar").replay}
+    assert {run.config.steps for run in runs} == {100_000, 25_000}
+    half = dataclasses.replace(options, scale=0.5)
+    runs = make_plan(restrict(load_figure("laser/figure-2"), half), half)
+    held = {run.config.replay.capacity_steps for run in runs}
+    assert held == {load_preset("minatar").replay.capacity_steps, 500_000, 1_500_000}
 
 
 def test_arms_with_a_preset_of_their_own_keep_it():
