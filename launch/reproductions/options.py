@@ -15,7 +15,9 @@ class ReproduceOptions:
 
     dry_run: Annotated[bool, "print the commands and run none"] = False
     scale: Annotated[
-        float, Bounds(above=0.0, most=1.0), "factor on env steps, and on the replay's capacity and warm-up unless --preset is given"
+        float,
+        Bounds(above=0.0, most=1.0),
+        "factor on env steps, and on the replay's capacity and warm-up unless --preset is given",
     ] = 1.0
     small: Annotated[bool, "a small net, few games, small batches and short runs, as the figure's file says"] = False
     games: Annotated[int, Bounds(least=0), "train on the first so many games only; 0: all"] = 0
