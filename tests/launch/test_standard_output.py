@@ -58,6 +58,58 @@ def test_a_run_whose_streams_are_closed_trains_and_says_nothing_into_its_files(t
     assert "Traceback" not in ended.stderr
 
 
+SWEEP = ["sweep", "cartpole", "--steps", "600", "--seeds", "2"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "closed", "written"),
+    [
+        ([*SWEEP, "--run-dir", "sweep"], (0, 1, 2), "sweep/members/1/metrics.db"),
+        (["report", "run"], (1, 2), "run/report/index.html"),
+        (["eval", "run", "--episodes", "2", "--log", "minari:laser/closed-v0"], (0, 1, 2), "data/laser/closed-v0"),
+        (["export", "run", "--out", "policy.onnx"], (0, 1, 2), "policy.onnx"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_commands_do_their_work_without_streams(tmp_path, command, closed, written):
+    laser_ = [sys.executable, "-m", "launch"]
+    if command[0] != "sweep":
+        train = [*laser_, "train", "cartpole", "--steps", "600", "--run-dir", "run", "--quiet"]
+        subprocess.run(train, cwd=tmp_path, check=True, timeout=90)
+    shell = shlex.join([*laser_, *command]) + "".join(f" {number}>&-" for number in closed)
+    ended = subprocess.run(
+        ["sh", "-c", shell],
+        cwd=tmp_path,
+        env={**os.environ, "MINARI_DATASETS_PATH": str(tmp_path / "data")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / written).exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_and_its_report_are_written_where_the_stream_lacks_characters(tmp_path):
+    for words in ([*SWEEP, "--run-dir", "Läufe"], ["report", "Läufe"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "launch", *words],
+            cwd=tmp_path,
+            env=ASCII,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert (ended.stdout + ended.stderr).isascii()
+        assert "Traceback" not in ended.stderr
+    assert (tmp_path / "Läufe" / "report" / "index.html").exists()
+
+
 def test_a_run_trains_where_the_stream_lacks_characters(tmp_path):
     run = tmp_path / "Läufe" / "größer"
     ended = subprocess.run(

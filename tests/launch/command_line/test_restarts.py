@@ -18,6 +18,7 @@ import pytest
 from launch.__main__ import main
 from launch.command_line import restarts
 from launch.standard_output import name_long_waits
+from learner.checkpoint import list_checkpoints
 
 TRAIN = ["train", "cartpole", "--stop-at-return", "inf", "--restart"]
 
@@ -195,9 +196,9 @@ def test_it_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def start(folder, *words):
+def start(folder, *words, what=TRAIN):
     return subprocess.Popen(
-        [sys.executable, "-m", "launch", *TRAIN, *words],
+        [sys.executable, "-m", "launch", *what, *words],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         stdout=subprocess.PIPE,
@@ -210,7 +211,7 @@ def start(folder, *words):
 def trainer_of(supervisor, folder, least_checkpoint=0):
     """Return the trainer once the run has a checkpoint of at least this number."""
     deadline = time.monotonic() + 60
-    while not any(int(path.name[:6]) >= least_checkpoint for path in folder.glob("runs/*/checkpoints/0*")):
+    while not any(int(path.name[:6]) >= least_checkpoint for path in folder.glob("runs/**/checkpoints/0*")):
         assert supervisor.poll() is None, supervisor.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -235,6 +236,25 @@ def test_a_run_that_is_killed_twice_makes_its_steps(tmp_path):
     assert [line for line in err.splitlines() if line.startswith("restarted (2): the trainer was ended by SIGKILL at ")]
     (run,) = tmp_path.glob("runs/*")
     assert (run / "log.txt").read_text().count(" restarted (") == 2
+
+
+def test_a_sweep_that_is_killed_makes_the_steps_of_all_its_members(tmp_path):
+    more = ["--steps", "8000", "--learner.checkpoint-interval-s", "0.3", "--json", "--seeds", "2", "--share-replay"]
+    with start(tmp_path, *more, what=["sweep", *TRAIN[1:]]) as supervisor:
+        trainer = trainer_of(supervisor, tmp_path)
+        (path,) = tmp_path.glob("runs/*")
+        deadline = time.monotonic() + 60
+        while not all(list_checkpoints(path / "members" / str(number) / "checkpoints") for number in (0, 1)):
+            assert time.monotonic() < deadline, "a member was never saved"
+            time.sleep(0.02)
+        trainer.kill()
+        out, err = supervisor.communicate(timeout=120)
+    assert supervisor.returncode == 0, err
+    members = json.loads(out)["members"]
+    assert [(member["finished"], member["env_steps"] >= 8000) for member in members] == [("steps", True)] * 2
+    for member in members:
+        assert member["ledger"]["imbalance"] == dict.fromkeys(member["ledger"]["imbalance"], 0)
+    assert [line for line in err.splitlines() if line.startswith("restarted (1): the trainer was ended by SIGKILL")]
 
 
 def test_a_stop_that_reaches_the_whole_group_saves_once(tmp_path):
