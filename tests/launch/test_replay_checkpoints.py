@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 
 import pytest
 
@@ -13,6 +14,8 @@ from launch.records.metrics_db import read_series
 from launch.supervision import checkpointing
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_checkpoint, load_newest_checkpoint
+from learner.learner import Learner
+from replay_server.saving import segments
 
 
 def small(path, steps, **changes):
@@ -57,6 +60,31 @@ def test_files_that_no_checkpoint_needs_are_removed(tmp_path):
         needed |= {each["name"] for state in states for each in state["segments"]}
     assert needed == set(files(tmp_path / "run"))
     assert len(needed) < 5
+
+
+def test_the_learner_updates_and_actors_insert_while_the_replay_is_written(tmp_path, monkeypatch):
+    written, learners = [], []
+    write_segment, tick = segments.write_segment, Learner.tick
+
+    def remembered(learner):
+        learners[:] = [learner]
+        return tick(learner)
+
+    def held_up(root, shard, contents):
+        """Write once the learner has made more updates than the batches that were ready before could give it."""
+        if learners and not written:
+            goal, deadline = learners[0].num_updates + 200, time.monotonic() + 60.0
+            while learners[0].num_updates < goal and time.monotonic() < deadline:
+                time.sleep(0.01)
+            written.append(goal - learners[0].num_updates)
+        return write_segment(root, shard, contents)
+
+    monkeypatch.setattr(Learner, "tick", remembered)
+    monkeypatch.setattr(segments, "write_segment", held_up)
+    config = change(small(tmp_path / "run", 20_000), {"learner.checkpoint-interval-s": 0.5})
+    train(dataclasses.replace(config, runtime="local", schedule="free"))
+    (missing,) = written
+    assert missing <= 0, "the learner stood still until the save gave up"
 
 
 def test_a_directory_that_was_moved_continues(tmp_path):
