@@ -113,7 +113,7 @@ class Run:
         arrived = ledger.inserted + ledger.rejected.total() + ledger.failed.total() + ledger.lost
         assert counters["unrolls"] + of["unrolls_un"] == arrived + lost, (counters, ledger)
         assert not any(stats.imbalances.values()), stats.imbalances
-        assert ledger.duplicates == ledger.lost == 0
+        assert ledger.duplicates == ledger.lost == ledger.rejected.total() == 0
         assert ledger.inserted == stats.num_unrolls + ledger.removed + ledger.not_saved + ledger.died
         return counters, stats
 

@@ -63,6 +63,25 @@ def test_an_evaluator_that_died_is_replaced_and_evaluates_on(supervisor, monkeyp
     assert supervisor.recorder.snapshot().counters["restarts/died"] == 1
 
 
+@pytest.mark.parametrize("part", ["evaluator", "actor"])
+def test_a_worker_that_dies_too_often_ends_the_run_and_its_budget_is_its_own(supervisor, monkeypatch, part):
+    topology = supervisor.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    dying, other = topology.evaluator, topology.actors[0]
+    if part == "actor":
+        dying, other = other, topology.actors[1]
+    for number in range(1, topology.config.max_failures + 1):
+        die(dying, monkeypatch)
+        supervisor.check_workers()
+        assert dying.incarnation == number
+    die(other, monkeypatch)
+    supervisor.check_workers()
+    assert other.incarnation == 1
+    die(dying, monkeypatch)
+    with pytest.raises(WorkerDiedError, match=f"{dying.name} has ended"):
+        supervisor.check_workers()
+
+
 def test_one_of_the_actors_that_have_a_better_place_moves_at_a_time(supervisor):
     topology = supervisor.topology
     wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
