@@ -51,6 +51,7 @@ class Options:
         Literal["all", "learner", "actor", "evaluator", "shard", "store", "driver"],
         "all faults, or nothing but kills of one part; driver: the main process",
     ] = "all"
+    checkpoint_every: Annotated[float, Bounds(above=0.0, most=1e6), "seconds between two checkpoints"] = 10.0
     compile: Annotated[bool, "learners compile their update, as those of large networks do"] = False
     seed: Annotated[int, Bounds(least=0, most=2**31), "seed of the faults"] = 0
     json: Annotated[bool, "print one JSON object"] = False
@@ -76,7 +77,9 @@ def run(options: Options) -> dict[str, Any]:
         no_disk = stack.enter_context(small_disk(disk))
         nodes = stack.enter_context(TwoNodes(namespaces, folder, _NODE_CPUS)) if namespaces else None
         words, place = folder / "said.txt", nodes or OneMachine()
-        victim = Victim(options.preset, options.steps, disk / "run", words, place, options.compile)
+        more = ["--learner.compile", "on" if options.compile else "off"]
+        more += ["--learner.checkpoint-interval-s", str(options.checkpoint_every)]
+        victim = Victim(options.preset, options.steps, disk / "run", words, place, more)
         stack.callback(victim.leave_nothing)
         faults = Faults(victim, rng, None if no_disk else disk, nodes)
         shown = _Standing(options, victim, faults)
@@ -103,6 +106,7 @@ def run(options: Options) -> dict[str, Any]:
             "preset": options.preset,
             "nodes": options.nodes,
             "compiled": options.compile,
+            "checkpoint_every_s": options.checkpoint_every,
             "kills": faults.kills.total(),
             **{f"kills_{part}": num for part, num in sorted(faults.kills.items())},
             **{f"{fault}s".replace(" ", "_"): num for fault, num in sorted(faults.others.items())},

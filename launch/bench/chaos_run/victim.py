@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -52,13 +52,13 @@ class Victim:
         path: its run directory.
         words: file that gets what it says.
         place: the machine or the nodes on which it runs.
-        compiled: whether learners compile their update.
+        more: further words of its command.
     """
 
-    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place, compiled: bool):
+    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place, more: Sequence[str]):
         self.path, self.looks = path, list[Look]()
         self._preset, self._steps, self._words, self._place = preset, steps, words, place
-        self._compile = "on" if compiled else "off"
+        self._more = more
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
@@ -67,9 +67,8 @@ class Victim:
         words += ["--steps", str(self._steps or _STEPS_WITHOUT_END), "--stop-at-return", "inf"]
         words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
         words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
-        words += ["--learner.compile", self._compile, "--learner.checkpoint-interval-s", "10"]
         words += ["--evaluation.interval", "5000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
-        words += [*self._place.words, *more]
+        words += [*self._place.words, *self._more, *more]
         command = [*self._place.prefix, sys.executable, "-m", "launch", "train", self._preset, *words]
         with self._words.open("ab") as log:
             self._supervisor = subprocess.Popen(
