@@ -77,9 +77,9 @@ def run(options: Options) -> dict[str, Any]:
         no_disk = stack.enter_context(small_disk(disk))
         nodes = stack.enter_context(TwoNodes(namespaces, folder, _NODE_CPUS)) if namespaces else None
         words, place = folder / "said.txt", nodes or OneMachine()
-        more = ["--learner.compile", "on" if options.compile else "off"]
-        more += ["--learner.checkpoint-interval-s", str(options.checkpoint_every)]
-        victim = Victim(options.preset, options.steps, disk / "run", words, place, more)
+        chosen = ["--learner.compile", "on" if options.compile else "off"]
+        chosen += ["--learner.checkpoint-interval-s", str(options.checkpoint_every)]
+        victim = Victim(options.preset, options.steps, disk / "run", words, place, chosen)
         stack.callback(victim.leave_nothing)
         faults = Faults(victim, rng, None if no_disk else disk, nodes)
         shown = _Standing(options, victim, faults)
@@ -89,19 +89,7 @@ def run(options: Options) -> dict[str, Any]:
         if nodes is not None:
             nodes.start()  # after the mount: the processes of a namespace may not see a later one
         victim.start()
-        rates = [_undisturbed_rate(victim)]
-        begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
-        _make_all(options, faults, victim, rng, not no_disk)
-        victim.wait_for_updates()  # what the last fault cost is part of the account, and what follows is not
-        victim.look()
-        updates, seconds = victim.looks[-1].num_updates - num_before, time.monotonic() - begun_at
-        while options.steps and not victim.has_ended:
-            victim.wait_for_updates()
-        ended_by_itself = victim.has_ended
-        if not ended_by_itself:
-            rates.append(_undisturbed_rate(victim))
-            victim.stop()
-        rate = statistics.fmean(rates)
+        trained = _break(options, faults, victim, rng, not no_disk)
         return {
             "preset": options.preset,
             "nodes": options.nodes,
@@ -112,12 +100,10 @@ def run(options: Options) -> dict[str, Any]:
             **{f"{fault}s".replace(" ", "_"): num for fault, num in sorted(faults.others.items())},
             **({"full_disk": f"not tried: {no_disk}"} if no_disk else {}),
             **({"nodes_lost": nodes.num_lost} if nodes else {}),
-            "ended_by_itself": ended_by_itself,
             **read_accounts(victim.path),
             "processes_left": faults.num_left,
             **summarise_recoveries(faults.learner_deaths, victim.looks),
-            "undisturbed_updates_per_second": rates,
-            "effective_training_time": updates / max(1e-9, rate * seconds),
+            **trained,
             **machine(),
         }
 
@@ -165,6 +151,29 @@ class _Standing:
         done = f"{kills} of {asked} kills" if asked else f"{kills} kills"
         others = "".join(f" · {num} {fault}{'s' * (num > 1)}" for fault, num in sorted(self.faults.others.items()))
         return f"{done}{others} · {self.victim.looks[-1].num_updates:,} updates · {self._minutes:.1f} minutes"
+
+
+def _break(
+    options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool
+) -> dict[str, Any]:
+    """Make the faults in a run that has started, end it, and return how much it trained meanwhile."""
+    rates = [_undisturbed_rate(victim)]
+    begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
+    _make_all(options, faults, victim, rng, can_fill_disk)
+    victim.wait_for_updates()  # what the last fault cost is part of the account, and what follows is not
+    victim.look()
+    updates, seconds = victim.looks[-1].num_updates - num_before, time.monotonic() - begun_at
+    while options.steps and not victim.has_ended:
+        victim.wait_for_updates()
+    ended_by_itself = victim.has_ended
+    if not ended_by_itself:
+        rates.append(_undisturbed_rate(victim))
+        victim.stop()
+    return {
+        "ended_by_itself": ended_by_itself,
+        "undisturbed_updates_per_second": rates,
+        "effective_training_time": updates / max(1e-9, statistics.fmean(rates) * seconds),
+    }
 
 
 def _undisturbed_rate(victim: Victim) -> float:
