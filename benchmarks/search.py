@@ -1,10 +1,11 @@
-"""A search by one sweep that shares its replay, prunes and is tuned, beside 40 trials of Optuna, each alone.
+"""A search by one sweep that shares its replay, prunes and is tuned, beside other searches of the same ranges.
 
     python benchmarks/search.py cartpole --seeds 1    # measure what is missing
     python benchmarks/results.py --page               # write the page
 
-Both search the same ranges of step size and entropy cost, with the same env steps for a member as for a trial. Trials
-are pruned by the median of those before them. The best member and the best trial then play 20 episodes.
+The others: 40 trials of Optuna, each alone and pruned by the median of those before them; population based training
+with a replay for each member; the same sweep with a replay for each member; and the same sweep without what corrects
+for the members' different policies. A member has as many env steps as a trial. The best agent then plays 20 episodes.
 """
 
 from __future__ import annotations
@@ -32,18 +33,21 @@ _SPACES = (
 )
 _NUM_MEMBERS, _AT_ONCE = 8, 2
 SWEEP, TRIALS, PBT = "8 members: one replay, tuned, pruned", "40 trials, pruned", "8 members: a replay each, PBT"
-UNCORRECTED = "8 members: one replay, no trust region, no policy clip"
-_SHARED = f"--share-replay --tuner optuna --pruner asha --concurrent {_AT_ONCE}"
+UNSHARED = "8 members: a replay each, tuned, pruned"
+UNCORRECTED = "8 members: one replay, tuned, pruned, no trust region, no policy clip"
+# With thirds, the default, all but one or two members end at their first rung.
+_TUNED = f"--tuner optuna --pruner asha --pruner.reduction 2 --concurrent {_AT_ONCE}"
 _HOW = {
-    SWEEP: _SHARED,
+    SWEEP: f"--share-replay {_TUNED}",
+    UNSHARED: f"--no-share-replay {_TUNED}",
     PBT: "--no-share-replay --pbt",
-    UNCORRECTED: f"{_SHARED} --algorithm.trust-region-threshold inf --algorithm.policy-clip inf",
+    UNCORRECTED: f"--share-replay {_TUNED} --algorithm.trust-region-threshold inf --algorithm.policy-clip inf",
 }
-_SIDES = (SWEEP, TRIALS, PBT, UNCORRECTED)
+_SIDES = (SWEEP, UNSHARED, UNCORRECTED, PBT, TRIALS)
 _AS_GOOD = 0.95
 """The least share of another search's return that counts as the same return."""
-_MOST_OF_A_RUN, _MOST_OF_ALL = 1.2, 1 / 3
-"""Most env steps of a member, over those of a single run; most of the sweep, over those of another search."""
+_MOST_OF_ALL = 1 / 3
+"""The most env steps of the sweep, over those of another search; a member has those of a single run at most."""
 _TRIALS = Path(__file__).parent / "peers" / "optuna_trials.py"
 
 
@@ -114,7 +118,8 @@ def section(names: Sequence[str]) -> list[str]:
     lines += [
         f"Step size and entropy cost are sought. Env steps of a member or a trial: {budgets}.",
         "Medians over searches (lowest to highest); the best agent of each search plays 20 episodes. The last column",
-        "sets the sweep that shares its replay beside the others.",
+        "sets the sweep that shares its replay beside the others, by means over searches, since a median does not see",
+        "what a limit of the return hides.",
         f"To reach: {_AS_GOOD} times the return with {_MOST_OF_ALL:.2f} times the env steps of all.",
         "",
         "| task | search | return of the best | env steps of all, thousands | seconds | sweep that shares |",
@@ -151,7 +156,7 @@ def draw(names: Sequence[str]) -> bytes:
 
 
 def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str, task: Task) -> str:
-    """Return the page's words for the sweep that shares its replay beside another search, by medians over searches.
+    """Return the page's words for the sweep that shares its replay beside another search, by means over searches.
 
     Args:
         sides: by side and seed, `value` and `env_steps`.
@@ -159,17 +164,16 @@ def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str,
         task: of both.
     """
 
-    def median(side: str, number: str) -> float:
-        return statistics.median(run[number] for run in sides[side].values())
+    def mean(side: str, number: str) -> float:
+        return statistics.fmean(run[number] for run in sides[side].values())
 
-    if SWEEP not in sides or other not in (TRIALS, PBT):
+    if SWEEP not in sides or other == SWEEP:
         return ""
-    of_return = median(SWEEP, "value") / median(other, "value")
-    of_all = median(SWEEP, "env_steps") / median(other, "env_steps")
-    of_a_run = median(SWEEP, "env_steps") / _NUM_MEMBERS / task.steps
-    is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL and of_a_run <= _MOST_OF_A_RUN
+    of_return = mean(SWEEP, "value") / mean(other, "value")
+    of_all = mean(SWEEP, "env_steps") / mean(other, "env_steps")
+    is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL
     said = f"{of_return:.2f} times the return, {of_all:.2f} times the env steps"
-    whole = all(len(sides[side]) == len(task.seeds) for side in (SWEEP, other))
+    whole = other in (TRIALS, PBT) and all(len(sides[side]) == len(task.seeds) for side in (SWEEP, other))
     return f"{said}: {verdict(is_reached)}" if whole else said
 
 

@@ -133,7 +133,8 @@ class ActorCriticAlgorithm(Algorithm):
     def normalizer_updates(self, networks: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Return the statistics of observations after a batch, as `LossOutput.state_updates`; {} where there are none.
 
-        Fresh experience counts once; where nothing is fresh, replayed experience counts as often as it is drawn.
+        Fresh experience counts once for each pass over it; where nothing is fresh, replayed experience counts as often
+        as it is drawn.
         """
         if not self._normalizes_observations:
             return {}

@@ -16,6 +16,9 @@ EPSILON = 1e-7
 # Avoids huge values of a component that hardly varied while the replay was filled.
 MAX_STANDARD = 20.0
 
+# Sums of squares of larger numbers overflow in float32, and statistics that are not finite stay so.
+_MOST = 1e15
+
 
 class VectorNormalizer(nn.Module):
     """Standardises vector observations. All its numbers are buffers.
@@ -79,7 +82,7 @@ class RunningNormalizer(VectorNormalizer):
         for number, name in enumerate(self._names):
             mean, std = self._of(number)
             rows = counted.reshape(*counted.shape, *[1] * mean.ndim)
-            values = torch.where(rows, observations[name], 0.0)
+            values = torch.where(rows, observations[name].clamp(-_MOST, _MOST), 0.0)
             batch_mean = values.sum((0, 1)) / num.clamp(min=1.0)
             batch_variance = torch.where(rows, values - batch_mean, 0.0).square().sum((0, 1)) / num.clamp(min=1.0)
             difference = batch_mean - mean

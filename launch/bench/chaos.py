@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import signal
@@ -41,7 +42,7 @@ class Options:
 
     preset: Annotated[str, "preset of the run"] = "cartpole"
     minutes: Annotated[float, Bounds(above=0.0, most=1e5), "minutes of faults, if --kills is 0"] = 10.0
-    kills: Annotated[int, Bounds(least=0, most=1e6), "end after N kills, of each part an eighth; 0: --minutes"] = 0
+    kills: Annotated[int, Bounds(least=0, most=1e6), "end after N kills, N/8 at least of each part; 0: --minutes"] = 0
     every: Annotated[float, Bounds(above=0.0, most=1e6), "mean seconds between two faults"] = 15.0
     steps: Annotated[int, Bounds(least=0, most=1e12), "env steps after which the run ends by itself; 0: never"] = 0
     nodes: Annotated[
@@ -77,9 +78,8 @@ def run(options: Options) -> dict[str, Any]:
         no_disk = stack.enter_context(small_disk(disk))
         nodes = stack.enter_context(TwoNodes(namespaces, folder, _NODE_CPUS)) if namespaces else None
         words, place = folder / "said.txt", nodes or OneMachine()
-        chosen = ["--learner.compile", "on" if options.compile else "off"]
-        chosen += ["--learner.checkpoint-interval-s", str(options.checkpoint_every)]
-        victim = Victim(options.preset, options.steps, disk / "run", words, place, chosen)
+        more = ["--learner.compile", "on" if options.compile else "off"]
+        victim = Victim(options.preset, options.steps, disk / "run", words, place, options.checkpoint_every, more)
         stack.callback(victim.leave_nothing)
         faults = Faults(victim, rng, None if no_disk else disk, nodes)
         shown = _Standing(options, victim, faults)
@@ -91,10 +91,7 @@ def run(options: Options) -> dict[str, Any]:
         victim.start()
         trained = _break(options, faults, victim, rng, not no_disk)
         return {
-            "preset": options.preset,
-            "nodes": options.nodes,
-            "compiled": options.compile,
-            "checkpoint_every_s": options.checkpoint_every,
+            **{key: value for key, value in dataclasses.asdict(options).items() if key not in ("kills", "json")},
             "kills": faults.kills.total(),
             **{f"kills_{part}": num for part, num in sorted(faults.kills.items())},
             **{f"{fault}s".replace(" ", "_"): num for fault, num in sorted(faults.others.items())},

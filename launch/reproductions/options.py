@@ -17,7 +17,7 @@ class ReproduceOptions:
     scale: Annotated[
         float,
         Bounds(above=0.0, most=1.0),
-        "factor on env steps, and on the replay's capacity and warm-up unless --preset is given",
+        "factor on env steps, the replay's capacity and its warm-up; the replay of --preset keeps its size",
     ] = 1.0
     small: Annotated[bool, "a small net, few games, small batches and short runs, as the figure's file says"] = False
     games: Annotated[int, Bounds(least=0), "train on the first so many games only; 0: all"] = 0

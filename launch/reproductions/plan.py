@@ -202,6 +202,17 @@ def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
     }
 
 
+def _with_own_replay(smaller: Mapping[str, int], config: TrainConfig, values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the scaled settings of a preset that the user names: its replay is one for runs of its own length.
+
+    What the figure says about the replay, in `values`, is scaled.
+    """
+    kept = {key: number for key, number in smaller.items() if key in values or not key.startswith("replay.")}
+    if "replay.capacity-steps" in kept:  # drawing must still begin
+        kept.setdefault("replay.min-steps", min(config.replay.min_steps, kept["replay.capacity-steps"]))
+    return kept
+
+
 def _plan(figure: Figure, options: ReproduceOptions, runs_of: Callable[[Arm], Iterator[Run]]) -> list[Run]:
     """Return the runs of all arms, or raise `ConfigError` with the mistakes of all arms."""
     runs: list[Run] = []
@@ -243,7 +254,8 @@ def _runs_of(
 def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps: int, tuned: Mapping[str, Any]) -> Run:
     """Return a run of an arm on a game, checked, without words for game, steps and seed."""
     small = options.small
-    preset = (arm.small_preset if small else arm.preset) or size.preset
+    own_preset = arm.small_preset if small else arm.preset
+    preset = own_preset or size.preset
     values = settings_of({**size.values, **tuned, **arm.values, **(arm.small_values if small else {})})
     values |= {"steps": max(1, round(steps * arm.length)), "env": game}
     config = load_preset(preset, values)
@@ -252,11 +264,10 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
     grid = (arm.small_grid if small else {}) or arm.grid
     if options.scale < 1.0:
         smaller = scaled(config, options.scale)
+        if options.preset and not own_preset:
+            smaller = _with_own_replay(smaller, config, values)
         if PRESET in grid:
-            del smaller["replay.min-steps"]  # the presets of the members decide it
-        # A preset that the user names has a replay for runs of its own length, unless the figure says what it holds.
-        if options.preset and "replay.capacity-steps" not in values:
-            smaller = {key: number for key, number in smaller.items() if not key.startswith("replay.")}
+            smaller.pop("replay.min-steps", None)  # the presets of the members decide it
         values |= smaller
     # Rounded like the flags, so that a command means the same as its config.
     per_step = {key: float(f"{number / values['steps']:.9g}") for key, number in size.over_steps.items()}

@@ -38,7 +38,8 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     parts += [f"scaled by {options.scale:g}"] if options.scale != 1.0 else []
     parts += [f"first {options.games} games" if options.games > 1 else "first game"] if options.games else []
     parts += [f"on {options.env}"] if options.env else []
-    parts += [f"with the preset {options.preset}"] if options.preset else []
+    kept = " and its replay" if options.scale != 1.0 else ""
+    parts += [f"with the preset {options.preset}{kept}"] if options.preset else []
     parts += [f"only arms with {options.arms}"] if options.arms else []
     size = figure.small if options.small else figure.full
     if options.seeds and size is not None and options.seeds != size.seeds:

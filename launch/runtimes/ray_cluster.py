@@ -68,16 +68,16 @@ class Cluster:
         self._asked: dict[str, tuple[Any, float]] = {}  # answers of nodes that joined, and when they were asked for
 
     def room(self) -> int:
-        """Return the number of members that the living nodes can train at once; never waits.
+        """Return the number of members that the living nodes can train at once.
 
-        A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
+        It waits for about a second at most, while the head is away. A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
         """
         return self._placement.room(self._usable_nodes())
 
     def crowded(self) -> list[str]:
         """Return the actors that share a CPU since a node was lost, as many as could have one of their own by now.
 
-        It never waits; a node that joined counts as it does for `room`.
+        It waits as `room` does, and a node that joined counts as it does there.
         """
         return self._placement.crowded(self._usable_nodes())
 

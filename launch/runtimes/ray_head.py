@@ -12,6 +12,7 @@ from launch.errors import RuntimeFailedError
 _CONNECT_S, _LOOK_S = 1.0, 0.5
 _LIMIT_NAME, _LIMIT_S = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0
 """Ray ends every process that has not reached the head for so long, without a word to the user."""
+_LEAST_FAILED = 3
 _SHARE = 0.5
 """Of that limit; the rest is for the last checkpoint."""
 
@@ -28,10 +29,13 @@ class Head:
     def __init__(self, address: str):
         self._address = address
         self._silent_since: float | None = None
+        self._num_failed = 0
         self._limit_s = _SHARE * _ray_limit_s()
 
     def answers(self) -> bool:
-        """Return whether the head accepts a connection now; it waits for one second at most.
+        """Return whether the head accepts a connection now.
+
+        It waits for about one second at most: for each address of the host's name, and for the name itself.
 
         Raises:
             RuntimeFailedError: it has not accepted one for half of the time after which Ray would end this process.
@@ -40,9 +44,11 @@ class Head:
             try_connection(self._address, _CONNECT_S)
         except OSError as error:
             if self._silent_since is None:
-                self._silent_since = time.monotonic()
+                self._silent_since, self._num_failed = time.monotonic(), 0
             silent_s = time.monotonic() - self._silent_since
-            if silent_s > self._limit_s:
+            self._num_failed += 1
+            # After two looks that are far apart it asks once more: the head may have answered between them.
+            if silent_s > self._limit_s and self._num_failed >= _LEAST_FAILED:
                 why = error.strerror or str(error)
                 wrong = f"Ray's head at {self._address} has not answered for {silent_s:.0f} seconds ({why})"
                 raise RuntimeFailedError("runtime", wrong, "start the cluster again") from error

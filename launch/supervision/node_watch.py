@@ -13,7 +13,7 @@ _MOVE_INTERVAL_S = 10.0
 
 
 class NodeWatch:
-    """Follows the room that a runtime has as nodes come and go. Used from one thread; waits for nothing.
+    """Follows the room that a runtime has as nodes come and go. Used from one thread.
 
     Args:
         runtime: places the members.

@@ -76,8 +76,9 @@ def _num_invalid(path: Path) -> int:
 def summarise_recoveries(deaths: Sequence[tuple[float, int]], looks: Sequence[Look]) -> dict[str, Any]:
     """Return the median and the longest time from a learner's death to the next update, in seconds.
 
-    Beside it stands the longest time without an env step between the two: whether actors go on without a learner.
-    Deaths after which the run ended are left out.
+    Beside it stands the longest time without a recorded env step between the two: whether actors go on without a
+    learner. The record has a moment for each second, so actors that never stop have 1 s. Deaths after which the run
+    ended are left out.
 
     Args:
         deaths: for each the time, and how many deaths had been noticed before.
@@ -107,7 +108,7 @@ def _next_update(at: float, num_before: int, looks: Sequence[Look]) -> float | N
 
 
 def _longest_stop_s(begin: float, end: float, looks: Sequence[Look]) -> float:
-    """Return the longest time without an env step from `begin` to `end`, in seconds."""
+    """Return the longest time without a recorded env step from `begin` to `end`, in seconds."""
     pairs = itertools.pairwise(looks)
     acted = [now.at for before, now in pairs if now.num_steps > before.num_steps and begin < now.at < end]
     return max(after - before for before, after in itertools.pairwise([begin, *acted, end]))

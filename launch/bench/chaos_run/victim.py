@@ -52,13 +52,23 @@ class Victim:
         path: its run directory.
         words: file that gets what it says.
         place: the machine or the nodes on which it runs.
+        checkpoint_every: seconds between two checkpoints.
         more: further words of its command.
     """
 
-    def __init__(self, preset: str, steps: int, path: Path, words: Path, place: Place, more: Sequence[str]):
+    def __init__(
+        self,
+        preset: str,
+        steps: int,
+        path: Path,
+        words: Path,
+        place: Place,
+        checkpoint_every: float,
+        more: Sequence[str],
+    ):
         self.path, self.looks = path, list[Look]()
         self._preset, self._steps, self._words, self._place = preset, steps, words, place
-        self._more = more
+        self._checkpoint_every, self._more = checkpoint_every, more
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
@@ -67,6 +77,7 @@ class Victim:
         words += ["--steps", str(self._steps or _STEPS_WITHOUT_END), "--stop-at-return", "inf"]
         words += ["--checkpoint-replay", "--restart", "--max-failures", "1000"]
         words += ["--replay.num-shards", "2", "--replay.min-steps", "128"]
+        words += ["--learner.checkpoint-interval-s", str(self._checkpoint_every)]
         words += ["--evaluation.interval", "5000", "--evaluation.episodes", "2", "--run-dir", str(self.path)]
         words += [*self._place.words, *self._more, *more]
         command = [*self._place.prefix, sys.executable, "-m", "launch", "train", self._preset, *words]
@@ -145,7 +156,8 @@ class Victim:
         Raises:
             ConfigError: none is written.
         """
-        self._wait_until(lambda: self.newest_checkpoint() != known, _PART_S, "wrote no checkpoint")
+        seconds = self._checkpoint_every + _PART_S
+        self._wait_until(lambda: self.newest_checkpoint() != known, seconds, "wrote no checkpoint")
 
     def find(self, part: str) -> list[psutil.Process]:
         """Return the processes of a part, once there is one; [] if the run ends meanwhile.

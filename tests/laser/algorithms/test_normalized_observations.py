@@ -101,12 +101,28 @@ def test_rows_that_do_not_count_may_hold_anything_and_none_that_count_change_not
     )
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("number", [1e25, -torch.finfo(torch.float32).max])
+def test_a_huge_number_leaves_the_statistics_finite(is_first, number):
+    """Some environments mark what is missing by the largest float32, whose square is infinite."""
+    normalizer = RunningNormalizer({"observation": VectorSpec((2,))})
+    batches = [{"observation": torch.randn(8, 4, 2)} for _ in range(2)]
+    batches[0 if is_first else 1]["observation"][3, 1, 0] = number
+    for batch in batches:
+        normalizer.load_state_dict(normalizer.updates(batch, torch.ones(8, 4, dtype=torch.bool)))
+    assert all(torch.isfinite(value).all() for value in normalizer.state_dict().values())
+    others = torch.cat([batch["observation"][..., 1].flatten() for batch in batches])
+    torch.testing.assert_close(normalizer.mean_0[1], others.mean())
+    assert torch.isfinite(normalizer(batches[0])["observation"]).all()
+
+
 def test_ppo_counts_the_steps_of_its_batch_in_each_pass():
     algorithm, networks = build(PpoConfig(normalize_observations=True))
     batch = make(0)
-    learn(algorithm, networks, algorithm.prepare(networks, batch))
     wanted = seen(batch, batch.valid & batch.online)
-    assert networks.running_normalizer.count == len(wanted)
+    for number in (1, 2):
+        learn(algorithm, networks, algorithm.prepare(networks, batch))
+        assert networks.running_normalizer.count == number * len(wanted)
     np.testing.assert_allclose(networks.running_normalizer.mean_0, wanted.mean(0), rtol=1e-5, atol=1e-5)
 
 

@@ -207,7 +207,22 @@ def test_the_replay_of_another_preset_is_not_scaled_unless_the_figure_says_what_
     half = dataclasses.replace(options, scale=0.5)
     runs = make_plan(restrict(load_figure("laser/figure-2"), half), half)
     held = {run.config.replay.capacity_steps for run in runs}
+    assert len({run.config.replay.min_steps for run in runs}) == 1
     assert held == {load_preset("minatar").replay.capacity_steps, 500_000, 1_500_000}
+
+
+def test_arms_with_a_preset_of_their_own_are_scaled_as_without_another():
+    figure, options = load_figure("claims/ners-returns"), ReproduceOptions(preset="sac_pendulum", scale=0.1, seeds=1)
+    alone = make_plan(figure, dataclasses.replace(options, preset=""))
+    runs = make_plan(restrict(figure, options), options)
+    assert "sac_pendulum" not in {run.words[1] for run in runs}
+    assert [run.config.replay for run in runs] == [run.config.replay for run in alone]
+
+
+def test_a_warm_up_that_the_figure_names_is_scaled_with_another_preset_too():
+    options = ReproduceOptions(preset="dqn_mini", scale=0.1, seeds=1)
+    runs = make_plan(restrict(load_figure("claims/per-value-learning"), options), options)
+    assert max(run.config.replay.min_steps for run in runs) == 3_000
 
 
 def test_arms_with_a_preset_of_their_own_keep_it():

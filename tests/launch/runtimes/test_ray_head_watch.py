@@ -57,6 +57,16 @@ def test_a_head_may_be_away_for_half_of_rays_own_limit(listener, clock, monkeypa
         head.answers()
 
 
+def test_two_looks_that_are_far_apart_end_nothing(listener, clock):
+    head = Head(address_of(listener))
+    listener.close()
+    assert not head.answers()
+    clock.now += 40.0  # a long save: the head may have answered meanwhile
+    assert not head.answers()
+    with pytest.raises(RuntimeFailedError):
+        head.answers()
+
+
 def test_a_head_that_is_back_begins_anew(listener, clock):
     port = listener.getsockname()[1]
     head = Head(address_of(listener))
