@@ -37,7 +37,7 @@ def main() -> None:
         command = [*measure.LASER, "train", *words.split(), "--checkpoint-replay", "--run-dir", run_dir]
         into_s = seconds([*command, "--quiet", "--json"])
         out_s = seconds([*measure.LASER, "replay", "export", run_dir, "minari:made/two-v0", "--json"])
-        one, two = (MinariLog(f"minari:made/{name}-v0", environment, 10) for name in ("one", "two"))
+        one, two = (MinariLog(f"minari:made/{name}-v0", environment) for name in ("one", "two"))
         # The replay holds the episodes in the order in which they were read; the run's own are shorter.
         kept = {key(two.episode(number)): number for number in range(len(two))}
         same = sum(equal(one.episode(n), two.episode(kept[key(one.episode(n))])) for n in range(len(one)))

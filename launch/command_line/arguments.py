@@ -322,7 +322,7 @@ def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     ]
     problems += [
         Problem(key_of(key), kept, remedy)
-        for key in ("seeds", "sample", "share_replay", "pbt", "tuner", "pruner", "score")
+        for key in ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
         if getattr(asked.options, key) != getattr(resumed.options, key)
     ]
     if resumed.space and asked.base.seed != resumed.base.seed:

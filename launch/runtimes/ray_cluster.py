@@ -70,7 +70,8 @@ class Cluster:
     def room(self) -> int:
         """Return the number of members that the living nodes can train at once.
 
-        It waits for about a second at most, while the head is away. A node that joined counts once it has said that its software is ours; what differs is added to `notes`.
+        It waits for about a second at most, while the head is away. A node that joined counts once it has said that
+        its software is ours; what differs is added to `notes`.
         """
         return self._placement.room(self._usable_nodes())
 

@@ -17,6 +17,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import DatabaseError
 
 from launch.errors import NothingToResumeError, OutputError
 from launch.settings.seeds import seed_for
@@ -27,6 +28,8 @@ STUDY = "laser"
 """Name of the study in the file; beside lists of values each point has one, whose name goes on with its values."""
 
 _SETTING = "setting"
+_LEAST_RANDOM, _MOST_RANDOM = 2, 10
+"""Settings of a study that are drawn at random before scores decide."""
 
 
 class OptunaSearch:
@@ -42,23 +45,39 @@ class OptunaSearch:
         whole: keys whose values are whole numbers.
         path: the studies' file; optuna-dashboard opens it.
         seed: of all choices.
+        num_settings: settings that each study chooses. A quarter of them is drawn at random, at most ten: a choice by
+            scores needs some to compare.
         resume: continue the studies in the file.
 
     Raises:
-        NothingToResumeError: there is no such file to resume.
+        NothingToResumeError: there is no such file to resume, or it holds no study.
         OutputError: the file cannot be written.
     """
 
-    def __init__(self, space: Mapping[str, Dimension], whole: set[str], path: Path, seed: int, resume: bool):
+    def __init__(
+        self,
+        space: Mapping[str, Dimension],
+        whole: set[str],
+        path: Path,
+        seed: int,
+        num_settings: int,
+        resume: bool,
+    ):
         if resume and not path.exists():
             raise NothingToResumeError("run-dir", f"{path}, the tuner's study, is missing", "start a new sweep")
         self._space = space
+        self._num_random = max(_LEAST_RANDOM, min(_MOST_RANDOM, num_settings // 4))
         self._distributions = {key: _distribution(dimension, key in whole) for key, dimension in space.items()}
         self._path = path
         self._seed = seed
         with self._writing():
-            self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-            self._trials = self._take_up_trials()
+            try:
+                self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+                self._trials = self._take_up_trials()
+            except DatabaseError as error:
+                raise _unusable(path, str(error.orig or error)) from error
+        if resume and not optuna.get_all_study_names(self._storage):
+            raise _unusable(path, "it holds no study")
 
     def __enter__(self) -> OptunaSearch:
         return self
@@ -74,7 +93,7 @@ class OptunaSearch:
         with self._writing():
             if setting not in self._trials:
                 study = _open_study(self._storage, _study_name(given))
-                study.sampler = _sampler(seed_for(self._seed, "tuner", self._num_trials()))
+                study.sampler = _sampler(seed_for(self._seed, "tuner", self._num_trials()), self._num_random)
                 trial = study.ask(self._distributions)
                 trial.set_user_attr(_SETTING, setting)
                 self._trials[setting] = study, trial.number
@@ -152,16 +171,20 @@ def _open_study(storage: optuna.storages.RDBStorage, name: str) -> optuna.Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would say that a study was created
     try:
         return optuna.create_study(
-            storage=storage, sampler=_sampler(0), study_name=name, direction="maximize", load_if_exists=True
+            storage=storage, sampler=_sampler(0, 0), study_name=name, direction="maximize", load_if_exists=True
         )
     finally:
         optuna.logging.set_verbosity(before)
 
 
-def _sampler(seed: int) -> optuna.samplers.BaseSampler:
+def _sampler(seed: int, num_random: int) -> optuna.samplers.BaseSampler:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        return optuna.samplers.TPESampler(seed=seed, n_startup_trials=num_random, constant_liar=True)
+
+
+def _unusable(path: Path, why: str) -> NothingToResumeError:
+    return NothingToResumeError("run-dir", f"{path}, the tuner's study, cannot be used: {why}", "start a new sweep")
 
 
 def _distribution(dimension: Dimension, is_whole: bool) -> BaseDistribution:

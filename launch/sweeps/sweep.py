@@ -180,7 +180,8 @@ def _open_tuning(
 
     whole, path = whole_keys(config.space, config.base), run.path / STUDY_NAME
     by_evaluation = takes_evaluations(config.options.score, [member.config for member in members])
-    with OptunaSearch(config.space, whole, path, config.base.seed, config.base.resume) as search:
+    base, num_settings = config.base, config.options.sample
+    with OptunaSearch(config.space, whole, path, base.seed, num_settings, base.resume) as search:
         verdict = (lambda number: None) if pruning is None else pruning.verdict
         yield Tuning(config, members, search, by_evaluation, verdict)
 

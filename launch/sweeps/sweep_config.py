@@ -28,7 +28,7 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
-_THE_SAME_IN_A_SHARED_REPLAY = ("env", "unroll-length", "environment.action-repeat")
+_THE_SAME_IN_A_SHARED_REPLAY = ("env", "unroll-length", "environment.action-repeat", "init-replay")
 
 _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
 

@@ -32,8 +32,8 @@ SPACE = {
 }
 
 
-def search(path, seed=0, resume=False, space=SPACE):
-    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, resume)
+def search(path, seed=0, resume=False, space=SPACE, num_settings=40):
+    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, num_settings, resume)
 
 
 @contextmanager
@@ -46,6 +46,34 @@ def opened(path, study=STUDY):
 def trials(path, study=STUDY):
     with opened(path, study) as found:
         return found.trials
+
+
+@pytest.mark.parametrize(("num_settings", "num_random"), [(8, 2), (20, 5), (100, 10)])
+def test_a_quarter_of_the_settings_at_most_ten_is_random_whatever_the_scores(tmp_path, num_settings, num_random):
+    drawn = []
+    for sign in (1.0, -1.0):
+        folder = tmp_path / str(sign)
+        folder.mkdir()
+        with search(folder, num_settings=num_settings) as each:
+            for setting in range(num_random + 3):
+                each.values(setting, {})
+                each.tell(setting, sign * setting, None)
+            drawn.append([each.values(setting, {}) for setting in range(num_random + 3)])
+    same = [one == other for one, other in zip(*drawn, strict=True)]
+    assert all(same[:num_random])
+    assert not any(same[num_random + 1 :]), "scores of opposite order lead to the same choices"
+
+
+@pytest.mark.parametrize("left", ["garbage", "half", "nothing"])
+def test_a_damaged_study_is_one_line(tmp_path, left):
+    with search(tmp_path) as each:
+        each.values(0, {})
+    path = tmp_path / STUDY_NAME
+    whole = path.read_bytes()
+    path.write_bytes({"garbage": b"no database " * 1000, "half": whole[: len(whole) // 2], "nothing": b""}[left])
+    with pytest.raises(NothingToResumeError, match="the tuner's study, cannot be used") as caught:
+        search(tmp_path, resume=True)
+    assert "\n" not in str(caught.value)
 
 
 def test_values_lie_in_the_space_and_depend_on_the_seed_only(tmp_path):
