@@ -8,7 +8,6 @@ everywhere in Minari, the infos of a step stand one place later, after those of 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ from laser.environments.base import EnvironmentFailedError
 from laser.environments.pictures import PictureRule
 from laser.environments.spaces import action_writer, observation_reader
 from laser.logs.episodes import LogError, LoggedEpisode
+from laser.logs.names import PREFIX, is_data_set
 from laser.packages import install_command, is_installed
 from laser.specs import (
     ACTION_MASK,
@@ -40,9 +40,7 @@ from laser.specs import (
     VectorSpec,
 )
 
-PREFIX = "minari:"
 _ACTION, _MU, _VERSION, _MEMBER = "laser_action", "laser_mu_", "laser_version", "laser_member"
-_NAME = re.compile(r"([\w-][\w/-]*[\w-]/)?[\w-]+-v\d+")  # Minari's own, with a version
 _UNFINISHED = ".writing-"  # Minari passes over directories whose names begin with a point
 _ROOT = "MINARI_DATASETS_PATH"
 _EPISODES_AT_ONCE = 200
@@ -200,7 +198,7 @@ def _disk_errors(name: str) -> Iterator[None]:
 
 
 def _check_new_name(minari: Any, name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not is_data_set(name):
         how = "write NAMESPACE/NAME-v0, with at least two letters, digits, _ or - in NAMESPACE"
         raise LogError(f"{name!r} is no name for a data set; {how}")
     if Path(minari.storage.get_dataset_path(name)).exists():

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from laser.config import ConfigError, Problem
 from laser.logs.episodes import LogError, LoggedEpisode
-from laser.logs.minari_log import PREFIX, check_new_name, check_writable, write_minari
+from laser.logs.minari_log import check_new_name, check_writable, write_minari
+from laser.logs.names import PREFIX
 from laser.specs import EnvironmentSpec
 
 

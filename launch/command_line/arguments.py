@@ -30,6 +30,8 @@ _LISTED = ("grid", "zip", "space")
 """Flags that may be given several times."""
 _SECTIONS = ("pbt", "pruner")
 """Keys of a sweep that are an option and a section of settings of that option."""
+_KEPT = ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
+"""Options that a resumed sweep keeps."""
 
 
 def parse_train(arguments: Sequence[str]) -> TrainConfig:
@@ -121,14 +123,21 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     sweep = SweepConfig(base, grid, options, pbt, zipped, space, pruner)
     if resumed is not None:
         problems += _changes(resumed, sweep)
-        sweep = dataclasses.replace(sweep, grid=resumed.grid, zipped=resumed.zipped, space=resumed.space)
+        problems += [
+            Problem(key, "has no effect: each member of the resumed sweep has its own", "leave it out")
+            for key in outside
+            if key in resumed.keys
+        ]
+        kept = dataclasses.replace(options, **{key: getattr(resumed.options, key) for key in _KEPT})
+        sweep = dataclasses.replace(sweep, grid=resumed.grid, zipped=resumed.zipped, space=resumed.space, options=kept)
     try:
         sweep.members()
     except ConfigError as error:
         # Values with mistakes are left out, so the sweep seems to have one member, no pairs, or nothing to draw.
         hidden = [ONE_MEMBER] if texts or any(problem.key in _LISTED for problem in problems) else []
         hidden += find_unpaired(zipped) if unpaired else []
-        hidden += [item for item in error.problems if item.key == "sample" and strange]
+        no_number = strange or any(problem.key == "sample" for problem in problems)
+        hidden += [item for item in error.problems if item.key == "sample" and no_number]
         problems += [problem for problem in error.problems if problem not in hidden]
     raise_problems(list(dict.fromkeys([*problems, *_further_problems(base, problems)])))
     return sweep
@@ -322,7 +331,7 @@ def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
     ]
     problems += [
         Problem(key_of(key), kept, remedy)
-        for key in ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
+        for key in _KEPT
         if getattr(asked.options, key) != getattr(resumed.options, key)
     ]
     if resumed.space and asked.base.seed != resumed.base.seed:

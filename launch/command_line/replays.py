@@ -47,7 +47,7 @@ def replay_command(arguments: list[str]) -> int:
 
 def _import_log(arguments: Sequence[str]) -> int:
     """Make the run of `laser replay import`: arguments are the log's name, and those of `laser train`."""
-    from laser.logs.minari_log import PREFIX
+    from laser.logs.names import PREFIX
     from launch.command_line.arguments import parse_train, with_preset
 
     if not arguments or not arguments[0].startswith(PREFIX):

@@ -25,9 +25,13 @@ def find_log_problems(config: TrainConfig, environment: EnvironmentSpec) -> Iter
             "init-replay", "has no effect with offline, which reads its log for ever", "leave one of them out"
         )
         return
-    if config.algorithm.max_policy_lag is not None or (not config.offline and not config.algorithm.num_drawn):
+    if config.algorithm.max_policy_lag is not None:
         wrong = f"{config.algorithm.name} learns from the newest policy's own experience only, which a log has not"
         yield Problem(key, wrong, "use sac, td3, dqn, laser or racer")
+        return
+    if config.init_replay and not config.algorithm.num_drawn:
+        wrong = f"{config.algorithm.name} draws nothing from a replay, so that a log in it has no effect"
+        yield Problem(key, wrong, "use --offline, or sac, td3, dqn, laser or racer")
         return
     if len(environment.tasks) > 1:
         yield Problem(key, "a log is of one environment, and env names several", "name one")

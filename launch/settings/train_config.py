@@ -16,6 +16,7 @@ from laser.config import Bounds, ConfigError, Problem, find_problems, find_unuse
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.environments.own import id_of, is_only_here
+from laser.logs.names import is_log
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
 from laser.user_classes import class_path
@@ -184,7 +185,7 @@ class TrainConfig:
             wrong = f"other processes cannot import {self.env}"
             yield Problem("env", wrong, "define it at the top level of a module, or use threads (runtime local, sync)")
         for key, log in (("offline", self.offline), ("init-replay", self.init_replay)):
-            if log and not re.fullmatch(r"minari:.+", log):
+            if log and not is_log(log):
                 yield Problem(key, f"must be minari:NAMESPACE/NAME-vN, got {log!r}")
         yield from self._device_problems()
         if self.ray_address and not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}", self.ray_address):

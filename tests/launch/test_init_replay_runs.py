@@ -130,7 +130,7 @@ def test_members_that_share_a_replay_read_the_log_once(tmp_path):
         ("cartpole", {"init_replay": "minari:tests/none-v0"}, "init-replay: there is no data set tests/none-v0"),
         ("cartpole", {"env": "Acrobot-v1"}, "it was recorded in CartPole-v1: --env CartPole-v1"),
         ("cartpole", {"offline": LOG}, "init-replay: has no effect with offline"),
-        ("impala_cartpole", {}, "init-replay: impala learns from the newest policy's own experience only"),
+        ("impala_cartpole", {}, "init-replay: impala draws nothing from a replay"),
         (
             "cartpole",
             {"num_actors": 50, "num_envs": 1, "replay.num_shards": 50, "replay.capacity_steps": 50_000},

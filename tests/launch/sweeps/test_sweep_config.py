@@ -183,6 +183,8 @@ def test_a_resumed_sweep_keeps_its_space(tmp_path):
         (["--space", "algorithm.learning-rate=log(1e-4,1e-3)"], "space: a resumed sweep keeps its own"),
         (["--sample", "4"], "sample: a resumed sweep keeps its own"),
         (["--no-even-draws"], "even-draws: a resumed sweep keeps its own"),
+        (["--tuner", "optuna"], "tuner: a resumed sweep keeps its own"),
+        (["--algorithm.learning-rate", "0.5"], "algorithm.learning-rate: has no effect: each member of the resumed"),
         (["--seed", "1"], "seed: a resumed sweep keeps its own, with which its settings were drawn"),
         (["--zip", RATES], "zip: a resumed sweep keeps its own"),
     ):
@@ -240,10 +242,11 @@ def test_a_record_gives_the_sweep_back():
         (["--zip", "run-dir=a,b"], "zip: run-dir has one value for the whole sweep"),
         (["--zip", "unroll-length=8,16"], "zip: unroll-length cannot differ: the members share one replay"),
         (["--grid", "env=CartPole-v1,Acrobot-v1"], "grid: env cannot differ: the members share one replay"),
-        (["--grid", "init-replay=minari:a/a-v0,minari:a/b-v0"], "grid: init-replay cannot differ: the members share"),
+        (["--grid", "init-replay=minari:aa/one-v0,minari:aa/two-v0"], "grid: init-replay cannot differ"),
         (["--grid", RATES, "--sample", "5"], "sample: has no effect without --space"),
         (["--space", SPACE[0]], "sample: is missing: a space needs a number of settings to draw; use --sample 20"),
         (["--space", SPACE[0], "--sample", "-1"], "sample: must be in [0, 4096], got -1"),
+        (["--space", SPACE[0], "--sample", "x"], "sample: must be a whole number, got 'x'"),
         (["--space", SPACE[0], "--sample", "1000", "--seeds", "5"], "sample: makes 5,000 members, and a sweep has at"),
         (
             ["--space", "replay.capacity-steps=integers(10000,20000)", "--sample", "3"],
