@@ -44,6 +44,7 @@ _ACTION, _MU, _VERSION, _MEMBER = "laser_action", "laser_mu_", "laser_version", 
 _UNFINISHED = ".writing-"  # Minari passes over directories whose names begin with a point
 _ROOT = "MINARI_DATASETS_PATH"
 _EPISODES_AT_ONCE = 200
+_LEAVE_OUT = "leave the episode out (minari's filter_episodes), or choose another data set"
 
 
 class MinariLog:
@@ -97,11 +98,13 @@ class MinariLog:
             raise LogError(f"{where} cannot be read: {type(error).__name__}: {error}") from error
         length = len(data.rewards)
         ends = np.asarray(data.terminations, bool) | np.asarray(data.truncations, bool)
-        if length == 0 or not ends[-1] or ends[:-1].any():
-            raise LogError(f"{where} has no end in its last step, or one before; leave it out")
+        if length == 0 or not ends[-1]:
+            raise LogError(f"{where} has no end in its last step; {_LEAVE_OUT}")
+        if ends[:-1].any():
+            raise LogError(f"{where} has an end in step {ends.argmax()} of {length}, before its last one; {_LEAVE_OUT}")
         rewards = np.asarray(data.rewards, np.float32)
         if not np.isfinite(rewards).all():
-            raise LogError(f"{where} has rewards that are not finite; leave it out")
+            raise LogError(f"{where} has rewards that are not finite; {_LEAVE_OUT}")
         try:
             seen = _with_bools(self._dataset.observation_space, data.observations)
             observations = self._reader.read_batch(seen, length + 1)
@@ -114,7 +117,7 @@ class MinariLog:
         _check_actions(actions, self._writer.spec, length, where)
         for name, value in mu.items():
             if np.isnan(value).any():  # infinite ones are those of actions that were masked
-                raise LogError(f"{where}: its behaviour's {name} are not all numbers; leave it out")
+                raise LogError(f"{where}: its behaviour's {name} are not all numbers; {_LEAVE_OUT}")
         return LoggedEpisode(
             observations,
             np.ascontiguousarray(actions, self._writer.spec.array.dtype),
@@ -161,12 +164,12 @@ def _check_actions(actions: np.ndarray, spec: ActionSpec, length: int, where: st
     """Raise `LogError` unless there is an action of the spec for each step."""
     if actions.shape != (length, *spec.array.shape):
         found, wanted = (" x ".join(map(str, shape)) for shape in (actions.shape, (length, *spec.array.shape)))
-        raise LogError(f"{where} has {found} numbers as actions, not {wanted}; leave it out")
+        raise LogError(f"{where} has {found} numbers as actions, not {wanted}; {_LEAVE_OUT}")
     if isinstance(spec, ContinuousActions):
         if not np.isfinite(actions).all():
-            raise LogError(f"{where} has actions that are not finite; leave it out")
+            raise LogError(f"{where} has actions that are not finite; {_LEAVE_OUT}")
     elif not ((actions >= 0) & (actions < np.asarray(spec.num_actions))).all():
-        raise LogError(f"{where} has actions outside of its own space; leave it out")
+        raise LogError(f"{where} has actions outside of its own space; {_LEAVE_OUT}")
 
 
 def env_of(name: str) -> str:

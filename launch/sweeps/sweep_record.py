@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, raise_problems
+from launch.errors import NothingToResumeError
+from launch.records.forms import Form, check_form
 from launch.records.run_record import config_from_record
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import apply_overrides
@@ -17,14 +19,30 @@ from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import parse_lists
 
+_FORM: Form = {
+    "grid": {...: [str]},
+    "zip?": {...: [str]},
+    "space?": {...: str},
+    "options": dict,
+    "pbt": dict,
+    "pruner?": dict,
+}
+
 
 def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     """Rebuild a sweep from its record; values that a newer version added take their defaults.
 
     Raises:
-        ConfigError: the record cannot be read.
+        ConfigError: values of the record cannot be read.
+        NothingToResumeError: it has another form.
     """
     value = record["sweep"]
+    try:
+        check_form(value, _FORM, "sweep")
+    except ValueError as error:
+        raise NothingToResumeError(
+            "run-dir", f"config.json: {error}", "restore the file, or start a new sweep"
+        ) from error
     grid, wrong = parse_lists(base, _texts(value["grid"]), ())
     zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
     space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())

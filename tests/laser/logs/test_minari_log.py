@@ -154,7 +154,7 @@ def test_actions_of_others_are_read_on_the_scale_of_policies():
     ("changes", "wrong"),
     [
         ({"terminations": [False] * 3}, "episode 0 has no end in its last step"),
-        ({"terminations": [False, True, True]}, "episode 0 has no end in its last step, or one before"),
+        ({"terminations": [False, True, True]}, "episode 0 has an end in step 1 of 3, before its last one"),
         ({"rewards": [1.0, np.nan, 0.0]}, "rewards that are not finite"),
         ({"observations": np.full((4, 3), np.inf, np.float32)}, "episode 0: observation is not finite"),
     ],
