@@ -12,6 +12,7 @@ from laser.environments.base import EnvironmentFailedError, StepOfOthers, Transi
 from laser.environments.named_sets import SETS
 from laser.environments.statistics import Statistics, give_statistics, read_statistics
 from laser.environments.suite import env_error, split_seed
+from laser.spec_words import differences
 from laser.specs import EnvironmentSpec
 
 
@@ -48,10 +49,8 @@ def join_specs(env: str, specs: Sequence[EnvironmentSpec]) -> EnvironmentSpec:
             if one != two:
                 atari = what == "actions" and first.id.startswith("ALE/") and other.id.startswith("ALE/")
                 remedy = "use --environment.full-action-space true" if atari else "train them apart, or make them agree"
-                raise env_error(
-                    f"tasks of one agent must have the same {what}, got {one} for {first.id} and {two} for {other.id}",
-                    remedy,
-                )
+                found = differences(one, two, f"{{}} for {first.id} and {{}} for {other.id}")
+                raise env_error(f"tasks of one agent must have the same {what}: {found}", remedy)
     ids = tuple(spec.id for spec in specs)
     saved, unsaved = (
         tuple(dict.fromkeys(name for spec in specs for name in getattr(spec, names)))

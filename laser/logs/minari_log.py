@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from laser.environments.spaces import action_writer, observation_reader
 from laser.logs.episodes import LogError, LoggedEpisode
 from laser.logs.names import PREFIX, is_data_set
 from laser.packages import install_command, is_installed
+from laser.spec_words import differences
 from laser.specs import (
     ACTION_MASK,
     ActionSpec,
@@ -35,9 +36,7 @@ from laser.specs import (
     EnvironmentSpec,
     FramesSpec,
     MaskSpec,
-    MultiDiscreteActions,
     ObservationSpec,
-    VectorSpec,
 )
 
 _ACTION, _MU, _VERSION, _MEMBER = "laser_action", "laser_mu_", "laser_version", "laser_member"
@@ -80,7 +79,7 @@ class MinariLog:
             ("actions", self._writer.spec, environment.actions),
         ):
             if found != wanted:
-                raise LogError(f"{self.name} has other {what} than {environment.id}: {_differences(found, wanted)}")
+                raise LogError(f"{self.name} has other {what} than {environment.id}: {differences(found, wanted)}")
         self._numbers = [int(number) for number in self._dataset.episode_indices]
         if not self._numbers:
             raise LogError(f"{self.name} holds no episode; choose another data set")
@@ -127,37 +126,6 @@ class MinariLog:
             np.asarray(infos[_VERSION], np.int64)[1:] if _VERSION in infos else None,
             int(np.asarray(infos[_MEMBER])[-1]) if _MEMBER in infos else 0,
         )
-
-
-def _differences(found: Any, wanted: Any) -> str:
-    """Return in words how two action specs, or observation specs by name, differ."""
-    if isinstance(found, Mapping):
-        differing = [name for name in {**wanted, **found} if found.get(name) != wanted.get(name)]
-        return ", ".join(f"{name} is {_differences(found.get(name), wanted.get(name))}" for name in differing)
-    words = _in_words(found), _in_words(wanted)
-    return "{}, not {}".format(*words if words[0] != words[1] else (found, wanted))
-
-
-def _in_words(spec: ObservationSpec | ActionSpec | None) -> str:
-    match spec:
-        case FramesSpec():
-            return f"pictures of {_shape(spec.frame_shape)}" + (f", {spec.stack} in a stack" if spec.stack > 1 else "")
-        case MaskSpec():
-            return f"a mask of {_shape(spec.shape)} actions"
-        case CategorySpec() | DiscreteActions() | MultiDiscreteActions():
-            sizes = spec.num_values if isinstance(spec, CategorySpec) else spec.num_actions
-            each = f"one of {sizes}" if isinstance(sizes, int) else f"one of each of {', '.join(map(str, sizes))}"
-            return f"{_shape(spec.shape)} times {each}" if isinstance(spec, CategorySpec) and spec.shape else each
-        case VectorSpec():
-            return f"{_shape(spec.shape)} numbers" if spec.shape else "a number"
-        case ContinuousActions():
-            low, high = (", ".join(f"{bound:g}" for bound in bounds) for bounds in (spec.low, spec.high))
-            return f"numbers from ({low}) to ({high})"
-    return "missing"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
 
 
 def _check_actions(actions: np.ndarray, spec: ActionSpec, length: int, where: str) -> None:

@@ -28,9 +28,9 @@ def test_what_env_may_name():
         ("CartPole-v1,", "holds an empty id"),
         ("CartPole-v1,Acrobot-v1,CartPole-v1", "CartPole-v1 is named twice"),
         ("CartPole-v1,CartPol-v1", "unknown environment 'CartPol-v1'; did you mean CartPole-v1"),
-        ("CartPole-v1,mini/Catch-v0", "the same observations, got .*4.* for CartPole-v1 and .*50.* for mini/Catch-v0"),
+        ("CartPole-v1,mini/Catch-v0", "the same observations: observation is 4 numbers for CartPole-v1 and .*50.* for mini/Catch-v0"),
         ("mini/Catch-v0,mini/Catch-v1", "unknown environment"),
-        ("ALE/Pong-v5,ALE/Breakout-v5", "the same actions, got .*6.* and .*4.*; use --environment.full-action-space"),
+        ("ALE/Pong-v5,ALE/Breakout-v5", "the same actions: one of 6 for ALE/Pong-v5 and one of 4 for .*; use --environment.full-action-space"),
     ],
 )
 def test_mistakes_are_one_line(env, words):
@@ -44,7 +44,7 @@ def test_tasks_with_another_action_repeat_are_refused():
 
     one = EnvironmentSpec("a", {"x": VectorSpec((1,))}, DiscreteActions(2), action_repeat=4)
     other = EnvironmentSpec("b", {"x": VectorSpec((1,))}, DiscreteActions(2), action_repeat=2)
-    with pytest.raises(ConfigError, match="the same frames per env step, got 4 for a and 2 for b"):
+    with pytest.raises(ConfigError, match="the same frames per env step: 4 for a and 2 for b"):
         join_specs("a,b", [one, other])
 
 
