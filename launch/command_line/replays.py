@@ -24,6 +24,9 @@ def replay_command(arguments: list[str]) -> int:
     what, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if what == "draw":
         return _replay_draw(rest)
+    if asks_help(arguments) and what == "import":
+        print(f"usage: {_IMPORT}\n\nThe flags are those of laser train.")
+        return 0
     if asks_help(arguments):
         print_options(_EXPORT, ReplayOptions())
         print(f"\n       {_IMPORT}\n       {_DRAW}\n\nThe flags of import are those of laser train.")

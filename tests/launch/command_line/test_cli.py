@@ -344,6 +344,13 @@ def test_help_of_a_preset_lists_every_key(capsys):
     assert "--preset" not in out
 
 
+def test_help_of_an_import_is_about_imports(capsys):
+    code, out, err = run(capsys, "replay", "import", "--help")
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: laser replay import minari:")
+    assert "laser replay export" not in out
+
+
 def test_help_lists_the_keys_that_a_flag_brings_and_the_values_of_the_preset(capsys):
     code, out, err = run(capsys, "train", "cartpole", "--replay.sampler", "delayed", "--help")
     assert (code, err) == (0, "")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import optuna
 import pytest
+from optuna.distributions import FloatDistribution
 from small_sweeps import SMALL
 from stopped_sweeps import stopped
 
@@ -16,6 +17,7 @@ from launch.command_line.arguments import parse_sweep
 from launch.errors import LaunchError, NothingToResumeError
 from launch.presets import change, load_preset
 from launch.records.run_directory import open_run
+from launch.settings.seeds import seed_for
 from launch.sweeps.halving import PrunerConfig, Rungs
 from launch.sweeps.optuna_search import STUDY, OptunaSearch
 from launch.sweeps.search_space import Choice, Range
@@ -62,6 +64,31 @@ def test_a_quarter_of_the_settings_at_most_ten_is_random_whatever_the_scores(tmp
     same = [one == other for one, other in zip(*drawn, strict=True)]
     assert all(same[:num_random])
     assert not any(same[num_random + 1 :]), "scores of opposite order lead to the same choices"
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_settings_that_train_meanwhile_count_as_bad_ones(tmp_path):
+    rate = {"algorithm.learning-rate": SPACE["algorithm.learning-rate"]}
+    with search(tmp_path, space=rate, num_settings=8) as each:
+        for setting in range(6):
+            each.values(setting, {})
+            each.tell(setting, -abs(setting - 3.0), None)
+        chosen = [each.values(setting, {})["algorithm.learning-rate"] for setting in range(6, 12)]
+
+    def by_optuna(counts_running):
+        study = optuna.create_study(direction="maximize")
+        found = []
+        for number in range(12):
+            seed = seed_for(0, "tuner", number)
+            study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=2, constant_liar=counts_running)
+            trial = study.ask({"rate": FloatDistribution(1e-4, 1e-2, log=True)})
+            found.append(trial.params["rate"])
+            if number < 6:
+                study.tell(trial, -abs(number - 3.0))
+        return found[6:]
+
+    assert chosen == pytest.approx(by_optuna(True), rel=1e-5)
+    assert chosen != pytest.approx(by_optuna(False), rel=1e-5)
 
 
 @pytest.mark.parametrize("left", ["garbage", "half", "nothing"])
