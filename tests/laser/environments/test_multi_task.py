@@ -30,7 +30,7 @@ def test_what_env_may_name():
         ("CartPole-v1,CartPol-v1", "unknown environment 'CartPol-v1'; did you mean CartPole-v1"),
         ("CartPole-v1,mini/Catch-v0", "the same observations: observation is 4 numbers for CartPole-v1 and .*50"),
         ("mini/Catch-v0,mini/Catch-v1", "unknown environment"),
-        ("ALE/Pong-v5,ALE/Breakout-v5", "the same actions: one of 6 for ALE/Pong-v5 and one of 4 .*; use --environment"),
+        ("ALE/Pong-v5,ALE/Breakout-v5", "the same actions: one of 6 for ALE/Pong-v5 and one of 4 .*; use --env"),
     ],
 )
 def test_mistakes_are_one_line(env, words):
