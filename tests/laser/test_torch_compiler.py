@@ -35,6 +35,27 @@ def test_the_check_of_vector_instructions_loads_no_more_of_torch_than_it_needs(t
     assert "libtorch" not in new._avx_py_load
 
 
+def test_a_library_that_could_be_loaded_is_not_tried_again(tmp_path):
+    tried = []
+
+    def process():
+        """Return the check of another process."""
+
+        def loads(self, library):
+            tried.append(Path(library).name)
+            return "good" in library
+
+        check = type("Check", (), {"_avx_py_load": "", "_probe_load": loads})
+        torch_compiler.quicken_checks(check)
+        return check()
+
+    for _ in range(2):
+        assert process()._probe_load(str(tmp_path / "good.so"))
+        assert not process()._probe_load(str(tmp_path / "bad.so"))
+    assert tried == ["good.so", "bad.so", "bad.so"]
+    assert process()._probe_load(str(tmp_path / "missing" / "good.so")), "where no mark can be left"
+
+
 def test_biases_are_added_apart_from_products_but_where_one_is_scaled():
     def layers(x, weight, bias):
         return F.linear(x, weight, bias).relu(), torch.addmm(bias, x, weight.T, beta=0.5)
