@@ -62,11 +62,12 @@ def quicken_checks(check: type[VecISA]) -> None:
 
     From 2.13 on the Pythons load that library alone. Six of them still take 0.9 s, in each process that compiles.
     """
-    program = getattr(check, "_avx_py_load", "")
+    own: Any = check
+    program = getattr(own, "_avx_py_load", "")
     if _LOAD_WITH_TORCH in program:
-        check._avx_py_load = program.replace(_LOAD_WITH_TORCH, _LOAD_ALONE)
-    if hasattr(check, "_probe_load"):
-        check._probe_load = _remembering(check._probe_load)
+        own._avx_py_load = program.replace(_LOAD_WITH_TORCH, _LOAD_ALONE)
+    if hasattr(own, "_probe_load"):
+        own._probe_load = _remembering(own._probe_load)
 
 
 def _remembering(loads: Callable[[VecISA, str], bool]) -> Callable[[VecISA, str], bool]:
