@@ -227,7 +227,7 @@ def not_measured() -> list[str]:
     parts = (
         (ROWS, measured(ROWS), "results.py", ""),
         (shared_sweeps.GAMES, shared_sweeps.measured_games(), "shared_sweeps.py", "a sweep that shares its replay, "),
-        (search.TASKS, search.measured_tasks(), "search.py", "a search for settings, "),
+        (search.TASKS, search.whole_tasks(), "search.py", "a search for settings, "),
         (staleness.TASKS, staleness.measured_tasks(), "staleness.py", "stale experience, "),
         (offline.TASKS, offline.measured_tasks(), "offline.py", "from a log alone, "),
         (ners_controls.QUESTIONS, ners_controls.measured_questions(), "ners_controls.py", "what NERS learns, "),

@@ -111,6 +111,12 @@ def measured_tasks() -> list[str]:
     return [name for name in TASKS if measured([file_of(name)])]
 
 
+def whole_tasks() -> list[str]:
+    """Return the names of the tasks whose file has every search."""
+    sides = {name: read(file_of(name))["sides"] for name in TASKS}
+    return [name for name in TASKS if all(len(sides[name].get(side, ())) == len(TASKS[name].seeds) for side in _SIDES)]
+
+
 def section(names: Sequence[str]) -> list[str]:
     """Return the lines of tasks for docs/results.md."""
     budgets = "; ".join(f"{TASKS[name].title}: {TASKS[name].steps:,}" for name in names)

@@ -13,6 +13,7 @@ _CONNECT_S, _LOOK_S = 1.0, 0.5
 _LIMIT_NAME, _LIMIT_S = "RAY_gcs_rpc_server_reconnect_timeout_s", 60.0
 """Ray ends every process that has not reached the head for so long, without a word to the user."""
 _LEAST_FAILED = 3
+"""Looks in a row that must have failed."""
 _SHARE = 0.5
 """Of that limit; the rest is for the last checkpoint."""
 
@@ -35,7 +36,7 @@ class Head:
     def answers(self) -> bool:
         """Return whether the head accepts a connection now.
 
-        It waits for about one second at most: for each address of the host's name, and for the name itself.
+        It waits for about a second, and longer where a host name has several addresses or its lookup takes time.
 
         Raises:
             RuntimeFailedError: it has not accepted one for half of the time after which Ray would end this process.

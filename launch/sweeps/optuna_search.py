@@ -17,7 +17,7 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
 from optuna.trial import FrozenTrial, TrialState
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from launch.errors import NothingToResumeError, OutputError
 from launch.settings.seeds import seed_for
@@ -50,7 +50,7 @@ class OptunaSearch:
         resume: continue the studies in the file.
 
     Raises:
-        NothingToResumeError: there is no such file to resume, or it holds no study.
+        NothingToResumeError: there is no such file to resume, it is no database, or it holds no study.
         OutputError: the file cannot be written.
     """
 
@@ -71,13 +71,10 @@ class OptunaSearch:
         self._path = path
         self._seed = seed
         with self._writing():
-            try:
-                self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
-                self._trials = self._take_up_trials()
-            except DatabaseError as error:
-                raise _unusable(path, str(error.orig or error)) from error
-        if resume and not optuna.get_all_study_names(self._storage):
-            raise _unusable(path, "it holds no study")
+            self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+            self._trials = self._take_up_trials()
+            if resume and not optuna.get_all_study_names(self._storage):
+                raise _unusable(path, "it holds no study")
 
     def __enter__(self) -> OptunaSearch:
         return self
@@ -155,10 +152,12 @@ class OptunaSearch:
     def _writing(self) -> Iterator[None]:
         try:
             yield
-        except StorageInternalError as error:
+        except (StorageInternalError, OperationalError) as error:
             first = str(error.__cause__ or error).splitlines()[0]
             remedy = "free space or repair the disk, then continue with --resume"
             raise OutputError("run-dir", f"{self._path}: {first}", remedy) from error
+        except DatabaseError as error:
+            raise _unusable(self._path, str(error.orig or error)) from error
 
 
 def _study_name(given: Mapping[str, Any]) -> str:

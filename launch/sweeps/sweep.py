@@ -181,7 +181,9 @@ def _open_tuning(
     whole, path = whole_keys(config.space, config.base), run.path / STUDY_NAME
     by_evaluation = takes_evaluations(config.options.score, [member.config for member in members])
     base, num_settings = config.base, config.options.sample
-    with OptunaSearch(config.space, whole, path, base.seed, num_settings, base.resume) as search:
+    # A member's setting is in the study before the member has a directory. One that was killed earlier begins anew.
+    goes_on = base.resume and any(_path_of(member, run).exists() for member in members)
+    with OptunaSearch(config.space, whole, path, base.seed, num_settings, goes_on) as search:
         verdict = (lambda number: None) if pruning is None else pruning.verdict
         yield Tuning(config, members, search, by_evaluation, verdict)
 

@@ -136,6 +136,8 @@ def test_the_environment_is_that_of_the_log(tmp_path, carts, capsys):
     ("preset", "changes", "wrong"),
     [
         ("cartpole", {"offline": "carts"}, "offline: must be minari:NAMESPACE/NAME-vN, got 'carts'"),
+        ("cartpole", {"offline": "minari:mine/carts"}, "offline: must be minari:NAMESPACE/NAME-vN, got 'minari:mine"),
+        ("cartpole", {"offline": "minari:../a-v0"}, "offline: must be minari:NAMESPACE/NAME-vN, got 'minari:../a-v0'"),
         ("cartpole", {"offline": "minari:tests/none-v0"}, "offline: there is no data set tests/none-v0"),
         ("cartpole", {"env": "Acrobot-v1"}, "it was recorded in CartPole-v1: --env CartPole-v1"),
         ("cartpole", {"env": "CartPole-v1,CartPole-v0"}, "offline: a log is of one environment, and env names several"),

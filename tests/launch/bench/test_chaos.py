@@ -3,11 +3,13 @@
 import math
 from collections import Counter
 from contextlib import nullcontext
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 
 from launch.bench import chaos
+from launch.bench.chaos_run.plan import PARTS
 from launch.bench.chaos_run.victim import Look
 
 CALM, BROKEN = 10.0, 4.0
@@ -67,6 +69,11 @@ def test_the_time_that_a_fault_takes_is_no_part_of_the_pause_to_the_next(fake):
     # The mean of the larger one of a recovery and an exponential draw, within five standard errors.
     expected = RECOVERY_S + mean * np.exp(-RECOVERY_S / mean)
     assert pauses.mean() == pytest.approx(expected, abs=5 * mean / np.sqrt(num))
+
+
+def test_every_part_can_be_chosen():
+    hints = get_type_hints(chaos.Options)
+    assert set(get_args(hints["part"])) == {"all", *PARTS}
 
 
 @pytest.mark.parametrize("kills", [0, 7])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from contextlib import contextmanager
 
 import optuna
@@ -101,6 +102,22 @@ def test_a_damaged_study_is_one_line(tmp_path, left):
     with pytest.raises(NothingToResumeError, match="the tuner's study, cannot be used") as caught:
         search(tmp_path, resume=True)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("has_members", [False, True])
+def test_a_study_that_lost_its_settings_is_refused_and_one_that_never_had_any_begins(tmp_path, has_members):
+    base = dataclasses.replace(change(load_preset("cartpole"), SMALL), steps=200, run_dir=tmp_path / "run")
+    options = SweepOptions(sample=2, concurrent=1, tuner="optuna")
+    config = SweepConfig(base, {}, options, space={"algorithm.learning-rate": SPACE["algorithm.learning-rate"]})
+    sweep(config)
+    (tmp_path / "run" / STUDY_NAME).write_bytes(b"")
+    again = dataclasses.replace(config, base=dataclasses.replace(base, resume=True, steps=400))
+    if has_members:
+        with pytest.raises(NothingToResumeError, match="it holds no study"):
+            sweep(again)
+        return
+    shutil.rmtree(tmp_path / "run" / "members")  # as if it had been killed before its first member
+    assert len(sweep(again).members) == 2
 
 
 def test_values_lie_in_the_space_and_depend_on_the_seed_only(tmp_path):
