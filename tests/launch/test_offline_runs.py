@@ -175,6 +175,27 @@ def test_a_log_of_which_some_episodes_have_statistics_is_learned_from(tmp_path, 
     assert result.learner_steps > 0
 
 
+@pytest.mark.parametrize("preset", ["cartpole", "acer_cartpole", "reactor_cartpole", "racer_pendulum", "acer_pendulum"])
+def test_statistics_that_a_log_holds_are_what_the_learner_gets(tmp_path, carts, monkeypatch, preset):
+    """The export of a run is learned from without a fitted policy, and the replay of that run holds its numbers."""
+    kept = {"checkpoint_replay": True, "stop_at_return": math.inf, "replay.min_steps": 400, "evaluation.episodes": 1}
+    kept["env"] = "Pendulum-v1" if preset.endswith("pendulum") else "CartPole-v1"
+    names = [f"minari:tests/{which}-{preset.replace('_', '-')}-v0" for which in ("acted", "learned")]
+    for run_dir, offline, name in [(tmp_path / "acts", "", names[0]), (tmp_path / "learns", names[0], names[1])]:
+        laser.train(config_of(preset, run_dir, steps=1000, **kept, offline=offline))
+        assert main(["replay", "export", str(run_dir), name]) == 0
+        monkeypatch.setattr("launch.factories.clone_behaviour", None)  # a log without statistics would call it
+    spec = describe_environment(kept["env"], EnvironmentConfig())
+    acted, learned = (MinariLog(name, spec) for name in names)
+    behaviour = {acted.episode(number).actions.tobytes(): acted.episode(number).mu for number in range(len(acted))}
+    assert len(learned) >= 2
+    for episode in map(learned.episode, range(len(learned))):
+        expected = behaviour[episode.actions.tobytes()]
+        assert expected.keys() == episode.mu.keys() != set()
+        for name, numbers in expected.items():
+            np.testing.assert_array_equal(episode.mu[name], numbers)
+
+
 def test_statistics_of_other_actions_are_refused(tmp_path, carts):
     with_statistics("minari:tests/wide-v0", 8, width=3)
     with pytest.raises(
