@@ -234,6 +234,16 @@ def read_names(path: Path) -> list[str]:
     return [name for (name,) in _query(path, "SELECT name FROM names ORDER BY name", ())]
 
 
+def newest_env_steps(path: Path) -> int:
+    """Return the most env steps of a recorded moment; 0 if there is none.
+
+    Raises:
+        OutputError: the file is missing or damaged.
+    """
+    ((newest,),) = _query(path, "SELECT max(env_steps) FROM ticks", ())
+    return newest or 0
+
+
 @contextmanager
 def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connection]:
     """Open a `metrics.db` without writing anything, not even beside it: its directory may be read-only.

@@ -20,6 +20,7 @@ from launch.errors import NothingToResumeError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.atomic_files import output_error
+from launch.records.metrics_db import newest_env_steps
 from launch.records.replay_segments import SavedShards, check_segments
 from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
@@ -239,9 +240,9 @@ def restore_all(
 
 
 def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, NothingToResumeError | None]:
-    """Read a resumed member's checkpoint; return it, None for a new run, or the reason why none was found."""
-    if not run.resumed:
-        return None, None
+    """Read a resumed member's checkpoint; return it, None for one that begins, or the reason why none was found."""
+    if not run.resumed or not (run.has_checkpoint or newest_env_steps(run.metrics_path) > 0):
+        return None, None  # one that was killed while its components started has not trained either
     try:
         return _restore(run, member), None
     except NothingToResumeError as error:

@@ -49,10 +49,10 @@ def enter(
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     else:
         words += _about_statistics(topology.member.environment)
-    initial = read_initial_weights(topology.member)
-    if initial is not None:
-        initial.load_into(topology.learner)
-        words += [initial.words, *_give_statistics(topology, initial.statistics)]
+        initial = read_initial_weights(topology.member)
+        if initial is not None:
+            initial.load_into(topology.learner)
+            words += [initial.words, *_give_statistics(topology, initial.statistics)]
     if topology.config.init_replay and topology.owns_replay and not replay.has_content:
         report, from_log = fill_from_log(topology.member, topology.shards, look)
         recorder.start_over(report.source)  # it was read before if the replay was not saved

@@ -53,14 +53,14 @@ class InitialWeights:
 
 
 def read_initial_weights(member: MemberPlan) -> InitialWeights | None:
-    """Return the weights that a member starts from; None if it starts from random ones, or is resumed.
+    """Return the weights that a member which begins starts from; None if they are random.
 
     Raises:
         ConfigError: there is no such checkpoint, or it belongs to other spaces or networks: with `init_strict`, if
             anything differs, else if nothing fits.
     """
     config = member.config
-    if not config.init_from or config.resume:
+    if not config.init_from:
         return None
     checkpoint = _read(config.init_from)
     other = environment_spec_from_json(checkpoint.state["environment"])

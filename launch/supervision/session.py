@@ -68,7 +68,8 @@ def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, con
     """
     plan = make_plan(configs, share_replay, concurrent)
     for member in plan.members:
-        read_initial_weights(member)  # now, since a run directory is not made for nothing
+        if not member.config.resume:
+            read_initial_weights(member)  # now, since a run directory is not made for nothing
     if plan.config.ray_address:
         from launch.runtimes.ray_cluster import check_cluster
 

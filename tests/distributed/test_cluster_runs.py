@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import grpc
+import optuna
 import psutil
 import pytest
 from books import check, newest_totals
@@ -21,6 +22,7 @@ from books import check, newest_totals
 from launch.errors import LaunchError
 from launch.planning.needs import Needs
 from launch.runtimes.placement import Node, Placement
+from launch.sweeps.tuning import STUDY_NAME
 from learner.checkpoint import list_checkpoints
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
@@ -377,16 +379,53 @@ def test_a_killed_driver_leaves_nothing_on_any_node_and_its_run_goes_on(nodes, t
         finally:
             process.kill()
             process.wait()
-    deadline = time.monotonic() + 60.0
-    while left := nodes.hosts():
-        assert time.monotonic() < deadline, left
-        time.sleep(0.2)
+    _wait_until_nothing_is_left(nodes)
     saved = newest_saved(checkpoints)
     options = ["--resume", "--steps", str(saved + 500)]
     code, output, errors = train(tmp_path, nodes.address, options=options)
     assert code == 0, errors
     assert json.loads(output[-1])["env_steps"] >= saved + 500
     assert not any(n for name, n in newest_totals(tmp_path / "run").items() if name.startswith("ledger/imbalance"))
+    assert not nodes.hosts()
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_tuned_sweep_outlasts_its_killed_driver(nodes, tmp_path):
+    """Its members wait for two places; those that had ended stay as they were, and the study keeps their scores."""
+    command = [str(Path(sys.executable).parent / "laser"), "sweep", "cartpole", "--ray-address", nodes.address]
+    search = ["--space", "algorithm.learning-rate=log(1e-4,1e-2)", "--sample", "6", "--tuner", "optuna"]
+    options = ["--steps", "4000", "--stop-at-return", "inf", "--learner.compile", "off", "--run-dir", "run"]
+    limits = ["--concurrent", "5", "--learner.checkpoint-interval-s", "1"]
+    run_dir, said = tmp_path / "run", tmp_path / "said.txt"
+    with said.open("wb") as file:
+        first = [*command, *search, *options, *limits]
+        process = subprocess.Popen(first, cwd=tmp_path, env=environment(), stdout=file, stderr=file)
+        try:
+            _wait_for(said, "at most 5 at a time, of which the cluster has room for 2 now", process)
+            _wait_until(lambda: len(_scores(run_dir)) >= 2, process)
+        finally:
+            process.kill()
+            process.wait()
+    _wait_until_nothing_is_left(nodes)
+    scored, settings = _scores(run_dir), _learning_rates(run_dir)
+    assert 2 <= len(scored) < 6
+    done = subprocess.run(
+        [*command, "--resume", *options[-2:], "--json"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    members = json.loads(done.stdout.splitlines()[-1])["members"]
+    assert [member["env_steps"] >= 4000 for member in members] == [True] * 6
+    assert scored.items() <= _scores(run_dir).items()
+    assert settings.items() <= _learning_rates(run_dir).items()
+    assert len(_scores(run_dir)) == len(set(_learning_rates(run_dir).values())) == 6
     assert not nodes.hosts()
 
 
@@ -414,6 +453,21 @@ def test_a_killed_head_ends_the_run_with_one_line_after_a_last_checkpoint(tmp_pa
         nodes.close()
 
 
+def _scores(run_dir):
+    """Return the scores that the study has, by the number of the setting."""
+    path = run_dir / STUDY_NAME
+    if not path.exists():
+        return {}
+    study = optuna.load_study(study_name="laser", storage=f"sqlite:///{path}")
+    return {trial.number: trial.value for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE}
+
+
+def _learning_rates(run_dir):
+    """Return the step sizes of the members that have begun, by number."""
+    configs = {path.parent.name: json.loads(path.read_text()) for path in run_dir.glob("members/*/config.json")}
+    return {number: config["config"]["algorithm"]["learning_rate"] for number, config in configs.items()}
+
+
 def newest_saved(checkpoints):
     """Return the env steps of the newest checkpoint."""
     return int(list_checkpoints(checkpoints)[0].name.rpartition("-")[2])
@@ -429,6 +483,13 @@ def _wait_for(path, words, process):
 
 def _wait_for_member(run_dir, number, process):
     _wait_until((run_dir / "members" / str(number) / "metrics.db").exists, process)
+
+
+def _wait_until_nothing_is_left(nodes):
+    deadline = time.monotonic() + 60.0
+    while left := nodes.hosts():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.2)
 
 
 def _wait_until(condition, process):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 import signal
 import threading
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from launch.errors import Interrupted, LaunchError
 from launch.planning.plan import make_plan
 from launch.presets import change, load_preset
 from launch.records.exchange_reader import read_exchange_sums
-from launch.records.metrics_db import read_series
+from launch.records.metrics_db import MetricsDb, read_series
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.supervision import places, session
 from launch.supervision.member_supervisor import MemberSupervisor
@@ -75,6 +76,25 @@ def test_no_more_members_than_asked_for_train_at_once(tmp_path, monkeypatch, sch
 def test_a_lockstep_sweep_with_turns_repeats_bit_by_bit(tmp_path):
     first, second = (sweep(small(tmp_path / name, concurrent=2)) for name in "ab")
     assert same(weights(first), weights(second))
+
+
+@pytest.mark.parametrize("kept", [[], ["config.json", "lock", "log.txt", "metrics.db"]], ids=["no directory", "killed"])
+def test_members_that_had_not_trained_begin_after_a_resume(tmp_path, kept):
+    """As if the sweep had never stopped, also with the weights of another run, and after a kill during a start."""
+    weighty = train(dataclasses.replace(small(tmp_path / "weights").base, seed=9))
+    changes = {"init_from": str(weighty.run_dir), "share_replay": False}
+    whole = sweep(small(tmp_path / "whole", **changes))
+    sweep(small(tmp_path / "parts", **changes))
+    shutil.rmtree(tmp_path / "parts" / "members" / "2")
+    for name in kept:
+        path = tmp_path / "parts" / "members" / "2" / name
+        path.parent.mkdir(exist_ok=True)
+        if name == "metrics.db":
+            MetricsDb(path).close()
+        else:
+            shutil.copy(tmp_path / "whole" / "members" / "2" / name, path)
+    again = sweep(small(tmp_path / "parts", **changes, resume=True))
+    assert same(weights(whole), weights(again))
 
 
 def test_members_of_replays_of_their_own_learn_as_if_nobody_waited(tmp_path):
