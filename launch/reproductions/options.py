@@ -23,7 +23,7 @@ class ReproduceOptions:
     games: Annotated[int, Bounds(least=0), "train on the first so many games only; 0: all"] = 0
     env: Annotated[str, "train on this environment instead of the figure's games"] = ""
     preset: Annotated[
-        str, "train with this preset instead of the figure's; arms that have a preset of their own keep it"
+        str, "train with this preset and its network, not the figure's; arms that have a preset of their own keep it"
     ] = ""
     arms: Annotated[str, "only arms whose labels hold one of these texts, with semicolons between them"] = ""
     seeds: Annotated[int, Bounds(least=0, most=1000), "runs per arm and game; 0: as many as in the paper"] = 0

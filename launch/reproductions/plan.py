@@ -89,7 +89,10 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
             dataclasses.replace(curve, metric=curve.small_metric) if is_other and curve.small_metric else curve
             for curve in figure.curves
         ]
-        full, small = (dataclasses.replace(size, **chosen) for size in (figure.full, figure.small))
+        full, small = (
+            dataclasses.replace(size, values=_without_network(size) if options.preset else size.values, **chosen)
+            for size in (figure.full, figure.small)
+        )
         figure = dataclasses.replace(figure, full=full, small=small, curves=tuple(curves))
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
@@ -101,6 +104,11 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
     there = {arm.label for arm in arms} | {""}
     rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
     return dataclasses.replace(figure, arms=arms, rules=rules)
+
+
+def _without_network(size: Size) -> dict[str, Any]:
+    """Return a size's settings without those of the network, which belongs to the preset that the user names."""
+    return {key: value for key, value in size.values.items() if not key.startswith("network.")}
 
 
 def size_of(figure: Figure, options: ReproduceOptions) -> Size:

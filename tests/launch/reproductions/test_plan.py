@@ -211,6 +211,15 @@ def test_the_replay_of_another_preset_is_not_scaled_unless_the_figure_says_what_
     assert held == {load_preset("minatar").replay.capacity_steps, 500_000, 1_500_000}
 
 
+def test_the_network_is_that_of_another_preset():
+    """The figure's own cannot see its observations."""
+    options = ReproduceOptions(env="MinAtar/Breakout-v1", preset="acer_cartpole", scale=0.002, seeds=1)
+    runs = make_plan(restrict(load_figure("acer/figure-1"), options), options)
+    assert {run.config.network.torso for run in runs} == {load_preset("acer_cartpole").network.torso}
+    (torso,) = {run.config.network.torso for run in make_plan(load_figure("acer/figure-1"), ReproduceOptions(games=1))}
+    assert torso == "nature_cnn"
+
+
 def test_arms_with_a_preset_of_their_own_are_scaled_as_without_another():
     figure, options = load_figure("claims/ners-returns"), ReproduceOptions(preset="sac_pendulum", scale=0.1, seeds=1)
     alone = make_plan(figure, dataclasses.replace(options, preset=""))
