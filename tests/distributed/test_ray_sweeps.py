@@ -11,6 +11,7 @@ import time
 
 import psutil
 import pytest
+from books import newest_totals
 
 from launch.presets import change, load_preset
 from launch.records.lineage import Lineage
@@ -117,6 +118,32 @@ def test_a_population_on_ray_outlasts_a_killed_learner(tmp_path, topologies, max
     again = sweep(make_sweep(path, 7000, resume=True))
     assert [member.result.finished for member in again.members] == ["steps"] * 3
     assert again.members[2].result.env_steps >= 7000
+
+
+@pytest.mark.long
+def test_whatever_dies_of_one_member_is_replaced_and_the_others_do_not_notice(tmp_path, topologies):
+    """The members have a replay each; one after the other an actor, its shard, its store and its evaluator die."""
+    path = tmp_path / "run"
+
+    def kill_parts(topologies):
+        killed = topologies[2]
+        for part in (killed.actors[0], killed.shards[0], killed.parameters, killed.evaluator):
+            os.kill(part.pid, signal.SIGKILL)
+            time.sleep(3.0)
+
+    killer = when_saved(topologies, path, kill_parts)
+    values = {"max_failures": 5, "replay.num-shards": 1, "evaluation.interval": 200, "evaluation.episodes": 2}
+    config = dataclasses.replace(make_sweep(path, 20_000, **values), options=SweepOptions(share_replay=False))
+    result = sweep(config)
+    killer.join()
+    assert [member.result.finished for member in result.members] == ["steps"] * 3
+    assert not any(any(member.result.ledger["imbalance"].values()) for member in result.members)
+    restarts = []
+    for number in range(3):
+        totals = newest_totals(path / "members" / str(number))
+        restarts.append({name for name, value in totals.items() if name.startswith("restarts/") and value})
+    assert restarts[:2] == [set(), set()]
+    assert {"restarts/died", "restarts/shard_died", "restarts/store_died"} <= restarts[2]
 
 
 def is_alive(pid):
