@@ -6,7 +6,9 @@ Components therefore compile in their `warm_up`, which runs for one component at
 
 from __future__ import annotations
 
+import importlib
 import shutil
+import threading
 import warnings
 
 import torch
@@ -49,3 +51,21 @@ def has_bfloat16(device: torch.device) -> bool:
         with torch.cuda.device(device):
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return cpu_has_bfloat16()
+
+
+class CompilerImport:
+    """An import of torch's compiler in a thread of its own: it takes 2 s, in which networks can run uncompiled."""
+
+    def __init__(self) -> None:
+        target = importlib.import_module
+        self._thread = threading.Thread(target=target, args=("laser.torch_compiler",), name="compiler", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the import has ended; whoever compiles meets its error, if there was one."""
+        return not self._thread.is_alive()
+
+    def wait(self) -> None:
+        """Wait until the import has ended: a process must not end while it goes on."""
+        self._thread.join()

@@ -1,6 +1,7 @@
 """A whole learner: what it reports, saves and publishes, and how it is changed while it trains."""
 
 import dataclasses
+import itertools
 import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from actors.actor import Actor
 from laser.algorithms.impala import Impala
 from laser.algorithms.v_racer import VRacer
+from laser.compilation import CompilerImport
 from laser.ports import PortClosedError, wait
 from launch.planning.member_plan import plan_member, plan_population
 from launch.presets import load_preset
@@ -97,6 +99,42 @@ def test_a_learner_whose_loss_cannot_be_compiled_goes_on_eagerly(monkeypatch):
             wait(worker.call(Actor.run_unroll), 60, "unroll")
         wait(topology.learner.call(Learner.step), 60, "step")
         assert not same(before, wait(topology.learner.call(Learner.weights), 60, "weights"))
+        runtime.close()
+
+
+def test_a_learner_that_takes_over_updates_at_once_and_compiles_when_the_compiler_is_there():
+    config = load_preset("cartpole", {"num_envs": 4, "replay.min_steps": 0, "learner.compile": "on"})
+    runtime = LocalRuntime()
+    with Recorder(in_turns=True) as recorder:
+        topology = place_member(plan_member(config), runtime, recorder)
+        (actor,) = topology.actors
+
+        def call(method, *arguments):
+            return wait(topology.learner.call(getattr(Learner, method), *arguments), 60, method)
+
+        def tick():
+            wait(actor.call(Actor.run_unroll), 60, "unroll")
+            learner = topology.learner._host._component
+            num_before = learner.num_updates
+            while learner.num_updates == num_before:
+                call("tick")
+            return learner.updater.description
+
+        importing = pytest.MonkeyPatch()
+        importing.setattr(CompilerImport, "is_over", False)
+        assert call("take_over", 7, None) == "cpu, float32, eager"
+        call("change_settings", {"entropy_cost": 0.02})
+        weights = [call("weights")]
+        assert [tick(), tick()] == ["cpu, float32, eager"] * 2
+        weights.append(call("weights"))
+        importing.undo()
+        topology.learner._host._component._compiled_later[1].wait()
+        assert [tick(), tick()] == ["cpu, float32, compiled"] * 2
+        weights.append(call("weights"))
+        updater = topology.learner._host._component.updater
+        assert len(updater._update._compiled) == updater.state.cycle, "an update compiled once more"
+        assert not any(same(one, other) for one, other in itertools.combinations(weights, 2))
+        assert call("report").gauges["parameter_version"] >= 8
         runtime.close()
 
 
