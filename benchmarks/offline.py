@@ -68,8 +68,9 @@ TASKS = {
             "DDPG, ReF-ER": "ddpg_pendulum",
             "RACER": "racer_pendulum",
             "ACER": "acer_pendulum",
+            "NAF": "naf_pendulum --algorithm.refer.enabled false",
         },
-        (12, 13, 14, 15, 16),  # seed 11 chose SAC's clone cost
+        (12, 13, 14, 15, 16),  # seed 11 chose SAC's clone cost, and NAF without ReF-ER
     ),
     "hopper": Task(
         "Hopper-v5",
