@@ -16,7 +16,6 @@ from torch import Tensor
 from laser.algorithms.base import Algorithm, AlgorithmConfig, LossOutput
 from laser.algorithms.refer import stored_far_fraction
 from laser.batch import Batch
-from laser.compilation import CompilerImport
 from laser.gpu import finish, own_stream
 from laser.ports import (
     ColumnWrites,
@@ -38,7 +37,7 @@ from learner.feedback.prioritizer_link import PrioritizerLink, ReplayLooks
 from learner.metrics.update_metrics import UpdateMetrics
 from learner.publishing.publisher import Publisher
 from learner.updating.factory import make_updater
-from learner.updating.updater import Updater
+from learner.updating.late import LateUpdater
 
 REPORT_INTERVAL_S = 0.5
 _TAKEN_OVER = 1  # tells seeds made of versions from seeds made of numbers of updates
@@ -100,8 +99,8 @@ class Learner:
         networks = algorithm.seeded_networks(seed)
         own_stream(torch.device(device))
         self.updater = make_updater(algorithm, networks, spec, config, torch.device(device), seed + 1)
-        self._take_compiled_inputs()
-        self._compiled_later: tuple[Updater, CompilerImport] | None = None
+        if self.updater.is_compiled:  # live settings as inputs: all members of a sweep then share the compiled code
+            self._update_inputs = self._update_inputs_of(self._settings.live_settings)
         settings = algorithm.config
         self._log_share = log_share
         walks_streams = config.walks_streams(spec.core_state, settings.num_drawn)
@@ -178,8 +177,6 @@ class Learner:
         Raises:
             PortTimeoutError: no batch came, and nothing arrived in the replay for the whole deadline.
         """
-        if self._compiled_later is not None:
-            self._compile_if_ready(*self._compiled_later)
         started = time.perf_counter()
         # Copies from the GPU are waited for only when there is no other batch to update on.
         loaded = self.loader.poll(0.0) if self._publisher.is_copying else None
@@ -359,26 +356,6 @@ class Learner:
         self._mixer.discount = self._settings.discount
         self._update_inputs |= self._update_inputs_of(settings)
 
-    @property
-    def _may_compile_later(self) -> bool:
-        """Whether updates may begin uncompiled.
-
-        On a GPU they take more memory than was planned for. A prioritizer's networks run in the thread that loads, and
-        nothing may be compiled while networks run in another thread.
-        """
-        return self.updater.is_compiled and self.updater.state.device.type == "cpu" and not self._feed.columns
-
-    def _compile_if_ready(self, compiled: Updater, compiler: CompilerImport) -> None:
-        if compiler.is_over:
-            self._compiled_later, self.updater = None, compiled
-            self._take_compiled_inputs()
-            self.warm_up()
-
-    def _take_compiled_inputs(self) -> None:
-        """Make live settings inputs of compiled code, which all members of a sweep share then."""
-        if self.updater.is_compiled:
-            self._update_inputs = self._update_inputs_of(self._settings.live_settings)
-
     def _update_inputs_of(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the values of the settings in `names` that are update inputs."""
         own = sorted(set(names) - set(AlgorithmConfig.live_settings))
@@ -412,8 +389,6 @@ class Learner:
         """Stop loading, and cancel requests in flight."""
         self.loader.close()
         self.updater.close()
-        if self._compiled_later is not None:
-            self._compiled_later[1].wait()
 
     def newest(self) -> Parameters:
         """Return the current parameters without publishing them."""
@@ -461,8 +436,8 @@ class Learner:
     def take_over(self, version: int, state: dict[str, Any] | None) -> str:
         """Take the place of a learner that died: get ready, and publish for the first time.
 
-        On a CPU the first updates are uncompiled: `tick` compiles once torch's compiler is imported, which takes longer
-        than all else.
+        On a CPU the first updates are uncompiled, unless a prioritizer's networks may run in the loading thread while
+        something is compiled.
 
         Args:
             version: a number above all versions that were published, for this first one.
@@ -475,9 +450,8 @@ class Learner:
             ValueError: the state belongs to other networks.
         """
         self._publisher.version = version - 1  # a version of its own: `warm_up` publishes none
-        if self._may_compile_later:
-            self._compiled_later = self.updater, CompilerImport()
-            self.updater = self.updater.uncompiled()
+        if self.updater.is_compiled and self.updater.state.device.type == "cpu" and not self._feed.columns:
+            self.updater = LateUpdater(self.updater)
         description = self.warm_up()
         if state is not None:
             self._restore(state)

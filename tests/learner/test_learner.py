@@ -128,10 +128,10 @@ def test_a_learner_that_takes_over_updates_at_once_and_compiles_when_the_compile
         assert [tick(), tick()] == ["cpu, float32, eager"] * 2
         weights.append(call("weights"))
         importing.undo()
-        topology.learner._host._component._compiled_later[1].wait()
+        topology.learner._host._component.updater._compiler.wait()
         assert [tick(), tick()] == ["cpu, float32, compiled"] * 2
         weights.append(call("weights"))
-        updater = topology.learner._host._component.updater
+        updater = topology.learner._host._component.updater._compiled
         assert len(updater._update._compiled) == updater.state.cycle, "an update compiled once more"
         assert not any(same(one, other) for one, other in itertools.combinations(weights, 2))
         assert call("report").gauges["parameter_version"] >= 8
