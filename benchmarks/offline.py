@@ -169,7 +169,6 @@ def section(names: Sequence[str]) -> list[str]:
         "",
         "A log is the replay of a whole training run, without statistics of its behaviour; medians over seeds (lowest",
         "to highest) of 20 episodes after training, and how many times the log's gain over random play that is.",
-        "",
         f"To reach: {TO_REACH:g} times for {_ALGORITHMS_TO_REACH} algorithms.",
         "",
         "| task | the log | learned from it | |",

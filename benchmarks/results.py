@@ -154,8 +154,8 @@ def page() -> str:
     lines += [how(of_row) for of_row in [*([name] for name in alone), *together.values()]]
     if ablations.measured_games():
         lines += ablations.section(ablations.measured_games())
-    for name in shared_sweeps.measured_games():
-        lines += shared_sweeps.section(name)
+    if shared_sweeps.measured_games():
+        lines += shared_sweeps.section(shared_sweeps.measured_games())
     if search.measured_tasks():
         lines += search.section(search.measured_tasks())
     for name in staleness.measured_tasks():
@@ -265,7 +265,7 @@ def table_row(name: str, row: Row, results: Results) -> str:
         "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
         f"{ratio:.2f}" if ratio is not None else "",
         f"{sign} {aim}",
-        "" if reached is None else verdict_of(row, reached, min(map(len, sides.values()))),
+        "no peer yet" if reached is None else verdict_of(row, reached, min(map(len, sides.values()))),
     ]
     return f"| {' | '.join(cells)} |"
 
