@@ -239,10 +239,15 @@ def restore_all(
     return saved, lost
 
 
+def has_trained(run: RunDirectory) -> bool:
+    """Return whether a run that was opened had trained before: one that was killed while it started had not."""
+    return run.resumed and (run.has_checkpoint or newest_env_steps(run.metrics_path) > 0)
+
+
 def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, NothingToResumeError | None]:
     """Read a resumed member's checkpoint; return it, None for one that begins, or the reason why none was found."""
-    if not run.resumed or not (run.has_checkpoint or newest_env_steps(run.metrics_path) > 0):
-        return None, None  # one that was killed while its components started has not trained either
+    if not has_trained(run):
+        return None, None
     try:
         return _restore(run, member), None
     except NothingToResumeError as error:

@@ -9,7 +9,7 @@ from laser.ports import wait
 from laser.specs import EnvironmentSpec
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
-from launch.supervision.checkpointing import SavedMember
+from launch.supervision.checkpointing import SavedMember, has_trained
 from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.log_filling import fill_from_log
 from launch.supervision.saved_replay import SavedReplay
@@ -49,7 +49,7 @@ def enter(
             words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
     else:
         words += _about_statistics(topology.member.environment)
-        initial = read_initial_weights(topology.member)
+        initial = None if has_trained(run) else read_initial_weights(topology.member)  # one that is lost ends at once
         if initial is not None:
             initial.load_into(topology.learner)
             words += [initial.words, *_give_statistics(topology, initial.statistics)]

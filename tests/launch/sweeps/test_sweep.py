@@ -30,6 +30,7 @@ from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.sweep_progress import SweepSnapshot, describe_sweep
 from launch.sweeps.sweep_result import SweepResult
+from launch.train import train
 from learner.checkpoint import load_newest_checkpoint
 from learner.feedback.prioritizer_link import PrioritizerLink
 from learner.learner import Learner
@@ -98,8 +99,6 @@ def test_sharing_changes_what_members_learn_from(tmp_path):
 
 def test_a_sweep_of_one_point_is_the_run_itself(tmp_path):
     """The same seeds everywhere, so a member is what `laser train` with its config gives."""
-    from launch.train import train
-
     result = sweep(small(tmp_path / "sweep", {"seed": [5, 6]}, share_replay=False))
     config = dataclasses.replace(small(tmp_path / "x").base, seed=6, run_dir=tmp_path / "alone")
     train(config)
@@ -228,8 +227,6 @@ def test_threads_evolve_too(tmp_path):
 
 
 def test_a_schedule_is_followed(tmp_path):
-    from launch.train import train
-
     base = small(tmp_path / "x", num_envs=4).base
     path = tmp_path / "schedule.json"
     found = {}
@@ -333,6 +330,16 @@ def test_a_sweep_goes_on_without_a_member_that_has_no_checkpoint(tmp_path, runti
     shutil.rmtree(tmp_path / "run" / "members" / "0" / "checkpoints")
     with pytest.raises(NothingToResumeError, match="no checkpoint"):
         sweep(small(tmp_path / "run", resume=True, **values | {"steps": 600}))
+
+
+def test_a_resumed_sweep_does_not_look_for_the_weights_that_it_began_with(tmp_path):
+    train(dataclasses.replace(small(tmp_path / "weights").base, seed=9))
+    values = {"init_from": str(tmp_path / "weights"), "num_envs": 2}
+    sweep(small(tmp_path / "run", **values))
+    shutil.rmtree(tmp_path / "weights")
+    shutil.rmtree(tmp_path / "run" / "members" / "1" / "checkpoints")
+    result = sweep(small(tmp_path / "run", resume=True, **values | {"steps": 500}))
+    assert [member.result.finished for member in result.members] == ["steps", "failed"]
 
 
 def test_why_the_members_failed_that_could_go_on_is_told(tmp_path, monkeypatch):
