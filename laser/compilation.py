@@ -63,7 +63,7 @@ class CompilerImport:
 
     @property
     def is_over(self) -> bool:
-        """Whether the import has ended; whoever compiles meets its error, if there was one."""
+        """Whether the import has ended. If it failed, compiling raises the same error."""
         return not self._thread.is_alive()
 
     def wait(self) -> None:

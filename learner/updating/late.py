@@ -27,6 +27,7 @@ class LateUpdater(Updater):
         self._compiled = compiled
         self._present = compiled.uncompiled()
         self._compiler: CompilerImport | None = None
+        self._has_core_state = False
 
     @property
     def description(self) -> str:
@@ -35,14 +36,14 @@ class LateUpdater(Updater):
 
     def warm_up(self, batch: Batch, inputs: Schedule, *, core_state: bool = False) -> Updater:
         """Begin to import the compiler, and return this updater; see `Updater`."""
-        self._compiler = CompilerImport()
+        self._compiler, self._has_core_state = CompilerImport(), core_state
         return self
 
     def in_turn(self, batches: Sequence[Batch], learning_rates: Sequence[float], inputs: Schedule) -> Iterator[Updated]:
         """See `Updater`."""
         if self._compiler is not None and self._compiler.is_over:
             self._compiler = None
-            self._present = self._compiled.warm_up(batches[0], inputs)
+            self._present = self._compiled.warm_up(batches[0], inputs, core_state=self._has_core_state)
         return self._present.in_turn(batches, learning_rates, inputs)
 
     def update(self, batch: Batch, learning_rate: float, inputs: Schedule) -> Updated:

@@ -120,14 +120,13 @@ def test_a_learner_that_takes_over_updates_at_once_and_compiles_when_the_compile
                 call("tick")
             return learner.updater.description
 
-        importing = pytest.MonkeyPatch()
-        importing.setattr(CompilerImport, "is_over", False)
-        assert call("take_over", 7, None) == "cpu, float32, eager"
-        call("change_settings", {"entropy_cost": 0.02})
-        weights = [call("weights")]
-        assert [tick(), tick()] == ["cpu, float32, eager"] * 2
-        weights.append(call("weights"))
-        importing.undo()
+        with pytest.MonkeyPatch.context() as importing:
+            importing.setattr(CompilerImport, "is_over", False)
+            assert call("take_over", 7, None) == "cpu, float32, eager"
+            call("change_settings", {"entropy_cost": 0.02})
+            weights = [call("weights")]
+            assert [tick(), tick()] == ["cpu, float32, eager"] * 2
+            weights.append(call("weights"))
         topology.learner._host._component.updater._compiler.wait()
         assert [tick(), tick()] == ["cpu, float32, compiled"] * 2
         weights.append(call("weights"))
