@@ -16,6 +16,7 @@ from laser.logs.minari_log import MinariLog, write_minari
 from launch.__main__ import main
 from launch.errors import NothingToResumeError
 from launch.records.metrics_db import read_names, read_series
+from launch.sweeps.pruning import RECORD_NAME
 
 LOG = "minari:tests/carts-v0"
 
@@ -111,6 +112,23 @@ def test_returns_are_those_of_evaluations_and_never_the_logs(tmp_path, carts):
     assert played
     assert min(means) <= min(played) <= max(played) <= max(means) < carts
     assert "replay/memory_bytes" in read_names(path)
+
+
+@pytest.mark.slow
+def test_a_tuned_and_pruned_sweep_compares_what_its_members_play_in_evaluations(tmp_path, carts, capsys):
+    space = ["--space", "algorithm.learning-rate=log(1e-4,1e-2)", "--sample", "4", "--tuner", "optuna"]
+    pruned = ["--pruner", "asha", "--pruner.first-rung", "500", "--concurrent", "2"]
+    evaluated = ["--evaluation.interval", "250", "--evaluation.episodes", "2", "--steps", "1000"]
+    words = ["sweep", "cartpole", "--offline", LOG, *space, *pruned, *evaluated, "--run-dir", str(tmp_path / "sweep")]
+    assert main([*words, "--quiet", "--json"]) == 0
+    members = json.loads(capsys.readouterr().out.splitlines()[-1])["members"]
+    assert {member["finished"] for member in members} == {"steps", "pruned"}
+    judged = [json.loads(line) for line in (tmp_path / "sweep" / RECORD_NAME).read_text().splitlines()]
+    scores = [line for line in judged if "member" in line]
+    assert len(scores) >= 4
+    for line in scores:
+        series = read_series(tmp_path / f"sweep/members/{line['member']}/metrics.db", "evaluation/mean_return")
+        assert (line["env_steps"], line["score"]) in [(step, pytest.approx(value)) for step, value in series]
 
 
 def test_a_run_goes_on_in_its_log_after_a_resume(tmp_path, carts):
