@@ -28,6 +28,7 @@ from launch.reproductions.plan import make_plan
 PAGE = measure.ROOT / "docs" / "figures.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "reproduced"
 KEPT = measure.ROOT / "benchmarks" / "reproduced"
+_MOST_NUMBERS = 48
 _WIDTH = 900
 """Of a picture, in pixels."""
 _OF_A_PAPER = tuple(paper for paper in PAPERS if paper != "claims")
@@ -117,6 +118,7 @@ def _of_figure(figure: Figure) -> Iterator[str]:
         full = make_plan(figure, ReproduceOptions())
         whose = f" (those of {figure.runs_of})" if figure.runs_of else ""
         yield f"* Whole: `laser reproduce {figure.name}`, {len(full):,} runs{whose}, {cost_of(full)}."
+        yield from _printed(figure)
         yield from _what_came_out(figure)
     for line in figure.missing:
         yield f"* Cannot be had: {line}."
@@ -125,6 +127,22 @@ def _of_figure(figure: Figure) -> Iterator[str]:
         if _kept(figure, longer):
             yield f"![{figure.name}, {size}](pictures/reproduced/{file_of(figure.name, longer)}.png)"
             yield ""
+
+
+def _printed(figure: Figure) -> Iterator[str]:
+    """Yield the paper's numbers of a figure; those of single games of many only as how many there are."""
+    if len(figure.numbers) > _MOST_NUMBERS:
+        yield f"* The paper prints {len(figure.numbers)} numbers, which stand beside ours in the results."
+        return
+    by_arm: dict[str, list[str]] = {}
+    titles = {curve.metric: curve.title for curve in figure.curves}
+    has_games = len({number.game for number in figure.numbers}) > 1
+    for number in figure.numbers:
+        metric = f" ({titles[number.metric]})" if number.metric else ""
+        by_arm.setdefault(number.arm, []).append(str(number) + metric + (f" on {number.game}" if has_games else ""))
+    if by_arm:
+        said = "; ".join(f"{arm} {', '.join(values)}" for arm, values in by_arm.items())
+        yield f"* The paper: {said}."
 
 
 def _what_came_out(figure: Figure) -> Iterator[str]:

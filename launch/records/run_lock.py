@@ -23,40 +23,39 @@ _HELD: set[BinaryIO] = set()
 
 
 @contextmanager
-def locked(path: Path, start_again: str) -> Iterator[BinaryIO]:
+def locked(path: Path, start_again: str, option: str = "run-dir") -> Iterator[BinaryIO]:
     """Hold the lock of a directory inside the block; yield the open lock file.
 
     Args:
         path: the directory.
         start_again: what the user can do if the file cannot be written.
+        option: of the command line, which names the directory.
 
     Raises:
         CannotCreateError: the file cannot be made.
         RunInUseError: another process holds the lock.
         OutputError: the file cannot be written.
     """
-    with _take(path / "lock") as file:
+    with _take(path / "lock", option) as file:
         _HELD.add(file)
         try:
             try:
                 file.truncate(0)
                 file.write(f"{os.getpid()} {_start_of(os.getpid())} {_place()}\n".encode())
             except OSError as error:
-                raise OutputError("run-dir", f"{path}/lock: {error.strerror}", start_again) from error
+                raise OutputError(option, f"{path}/lock: {error.strerror}", start_again) from error
             yield file
         finally:
             _HELD.discard(file)
 
 
-def _take(lock: Path) -> BinaryIO:
+def _take(lock: Path, option: str) -> BinaryIO:
     owner: list[str] = []
     for _ in range(_MOST_TRIES):
         try:
             file = lock.open("a+b", buffering=0)
         except OSError as error:
-            raise CannotCreateError(
-                "run-dir", f"{lock.parent}: {error.strerror}", "choose another --run-dir"
-            ) from error
+            raise CannotCreateError(option, f"{lock.parent}: {error.strerror}", f"choose another --{option}") from error
         # The kernel releases the lock when the process ends, so a killed run never blocks its own resumption.
         if _locks(file):
             if _is_at(file, lock):
@@ -68,7 +67,7 @@ def _take(lock: Path) -> BinaryIO:
         if not (_is_gone(owner, lock) and _remove_stale(lock)):
             break
     wrong = f"{lock.parent} is in use by process {owner[0] if owner else 'unknown'}"
-    raise RunInUseError("run-dir", wrong, "wait for it, or choose another --run-dir")
+    raise RunInUseError(option, wrong, f"wait for it, or choose another --{option}")
 
 
 def _locks(file: BinaryIO) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,6 +25,7 @@ class Size:
         values: settings by the command line's keys.
         over_steps: settings that are this number divided by the steps of the run, such as annealing per step.
         steps_of: env steps of single games, where they differ.
+        values_of: settings in addition of single games, by game.
     """
 
     preset: str
@@ -33,6 +35,7 @@ class Size:
     values: Mapping[str, Any] = field(default_factory=dict)
     over_steps: Mapping[str, float] = field(default_factory=dict)
     steps_of: Mapping[str, int] = field(default_factory=dict)
+    values_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -59,6 +62,7 @@ class Arm:
         sample: see `space`.
         share: whether the members of the sweep share one replay.
         pbt: whether they copy better members.
+        pbt_values: settings of that by its keys, such as `burn-in`.
     """
 
     label: str
@@ -73,6 +77,7 @@ class Arm:
     sample: int = 0
     share: bool = False
     pbt: bool = False
+    pbt_values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class Number:
         game: environment id; "": over all games.
         metric: of the curve that it belongs to; "": the first.
         note: what it is, such as "at 200M frames".
+        at: env steps of the paper's size at which it was reached; 0: it is of the whole run.
     """
 
     arm: str
@@ -118,6 +124,7 @@ class Number:
     game: str = ""
     metric: str = ""
     note: str = ""
+    at: int = 0
 
     def __str__(self) -> str:
         """Return the number with its note."""
@@ -145,8 +152,10 @@ class Rule:
             geometric mean; `speed`, the ratio of env steps until 95 % of the rise of `than`; `value`, the
             statistic of `arm` itself; `near_best`, the share of the members of `arm`'s sweeps in the upper half of the
             range of all of them on their game.
-        side: on which side of the threshold the whole interval must be.
+        side: on which side of the threshold the whole interval must be; `within`: between `lower` and the threshold,
+            for claims that two arms are alike.
         threshold: see `side`.
+        lower: see `side`.
         metric: of the curve; "": the first.
     """
 
@@ -155,8 +164,9 @@ class Rule:
     than: str = ""
     statistic: Statistic = "final"
     compare: Comparison = "wins"
-    side: Literal["above", "below"] = "above"
+    side: Literal["above", "below", "within"] = "above"
     threshold: float = 0.5
+    lower: float = -math.inf
     metric: str = ""
 
     def __str__(self) -> str:
@@ -170,7 +180,8 @@ class Rule:
             "value": what,
             "near_best": f"the share of members for which {what} is in the upper half of the range of all of them",
         }[self.compare]
-        return f"{words} is {self.side} {self.threshold:g} with its whole 95 % interval"
+        place = f"{self.side} {self.threshold:g}" if self.side != "within" else f"{self.lower:g} to {self.threshold:g}"
+        return f"{words} is {place} with its whole 95 % interval"
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ def sweep_over_games(words: Sequence[str], first: SweepConfig, options: GamesOpt
     sweeps.begin(_FIGURE, ReproduceOptions(), runs)
     sharing = "one replay per game" if first.options.share_replay else "a replay per member"
     say(f"{len(runs)} sweeps of {runs[0].num_members} members, {sharing}; in {path}")
-    failures = run_all(sweeps, runs, options.jobs, "", say)
+    with sweeps.held():
+        failures = run_all(sweeps, runs, options.jobs, "", say)
     done = [run for run in runs if sweeps.is_done(run)]
     together = None
     if done:

@@ -31,6 +31,7 @@ from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import PRESET, list_text
 
 _FIRST_TUNING_SEED = 1_000
+_BATCH = "algorithm.batch-size"
 Tuned = Mapping[tuple[str, str], Mapping[str, Any]]
 """Settings by arm and game."""
 
@@ -81,7 +82,9 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
         ConfigError: no label holds any of the texts.
     """
     chosen: dict[str, Any] = {"games": (options.env,)} if options.env else {}
-    chosen |= {"preset": options.preset} if options.preset else {}
+    if options.preset:
+        raise_problems(list(_preset_problems(figure, options)))
+        chosen["preset"] = options.preset
     if chosen and figure.full is not None and figure.small is not None:
         is_other = bool(options.env) and options.env not in figure.full.ids
         # Other environments record what the smallest size does, not scores over the paper's tasks.
@@ -93,7 +96,8 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
             dataclasses.replace(size, values=_without_network(size) if options.preset else size.values, **chosen)
             for size in (figure.full, figure.small)
         )
-        figure = dataclasses.replace(figure, full=full, small=small, curves=tuple(curves))
+        arms = tuple(_with_batch(arm, figure, options) if options.preset else arm for arm in figure.arms)
+        figure = dataclasses.replace(figure, full=full, small=small, curves=tuple(curves), arms=arms)
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
         return figure
@@ -103,7 +107,39 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
         raise ConfigError([Problem("arms", f"no label of {figure.name} holds {options.arms!r}", f"they are {labels}")])
     there = {arm.label for arm in arms} | {""}
     rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
-    return dataclasses.replace(figure, arms=arms, rules=rules)
+    pairs = tuple(pair for pair in figure.pairs if {pair.arm, pair.than} <= there)
+    return dataclasses.replace(figure, arms=arms, rules=rules, pairs=pairs)
+
+
+def own_presets(figure: Figure, options: ReproduceOptions) -> list[str]:
+    """Return the labels of the arms that have a preset of their own, which `--preset` does not replace."""
+    return [arm.label for arm in figure.arms if (arm.small_preset if options.small else arm.preset)]
+
+
+def _preset_problems(figure: Figure, options: ReproduceOptions) -> Iterator[Problem]:
+    """Yield why a figure cannot be run with the preset that the options name."""
+    if figure.has_runs and len(own_presets(figure, options)) == len(figure.arms):
+        wrong = f"has no effect on {figure.name}: each of its arms has a preset of its own"
+        yield Problem("preset", wrong, "leave it out")
+
+
+def _with_batch(arm: Arm, figure: Figure, options: ReproduceOptions) -> Arm:
+    """Return an arm whose own batch size, if it has one, holds as many fresh unrolls as the preset's other batches.
+
+    The batches of a figure's arms are relative to that of its preset: without replay, the fresh part alone.
+    """
+    size, small = (figure.small if options.small else figure.full), options.small
+    own = {**arm.values, **(arm.small_values if small else {})}.get(_BATCH)
+    if own is None or size is None or (arm.small_preset if small else arm.preset):
+        return arm
+    before = load_preset(size.preset, settings_of(size.values)).algorithm.num_online
+    after = load_preset(options.preset).algorithm.num_online
+    if not (before and after):
+        return arm
+    batch = {_BATCH: max(1, round(own * after / before))}
+    if small:
+        return dataclasses.replace(arm, small_values={**arm.small_values, **batch})
+    return dataclasses.replace(arm, values={**arm.values, **batch})
 
 
 def _without_network(size: Size) -> dict[str, Any]:
@@ -191,7 +227,7 @@ def _environment_of(game: str, how: EnvironmentConfig) -> EnvironmentSpec | tupl
 
 
 def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
-    """Return env steps, capacity and warm-up times a factor, by key.
+    """Return env steps, capacity, warm-up and the target networks' periods times a factor, by key.
 
     The replay still holds a batch and what the actors send at once, and single steps are drawn once a batch is stored.
     """
@@ -202,9 +238,12 @@ def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
     least = batch if algorithm.num_replayed and algorithm.view == "steps" else 0
     warm_up = min(replay.min_steps, max(round(replay.min_steps * scale), least))
     buckets = {"bucket-frames": max(1, round(config.bucket_frames * scale))} if config.bucket_frames else {}
+    period = getattr(algorithm, "target_period", 1)
+    periods = {"algorithm.target-period": max(1, round(period * scale))} if period > 1 else {}
     return {
         "steps": max(1, round(config.steps * scale)),
         **buckets,
+        **periods,
         "replay.capacity-steps": capacity,
         "replay.min-steps": min(warm_up, capacity),
     }
@@ -233,7 +272,24 @@ def _plan(figure: Figure, options: ReproduceOptions, runs_of: Callable[[Arm], It
     raise_problems(list(dict.fromkeys(problems)))
     names = [run.name for run in runs]
     assert len(set(names)) == len(names), f"{figure.name}: labels differ only in signs"
+    raise_problems(list(_alike(figure, runs, options)))
     return runs
+
+
+def _alike(figure: Figure, runs: Sequence[Run], options: ReproduceOptions) -> Iterator[Problem]:
+    """Yield which arms have become the same, by scaling or because a preset replaces what they differ in."""
+    by_arm: dict[str, list[tuple[str, ...]]] = {}
+    for run in runs:
+        by_arm.setdefault(run.arm, []).append(run.words)
+    first: dict[str, str] = {}
+    for arm, commands in by_arm.items():
+        other = first.setdefault(repr(commands), arm)
+        if other != arm:
+            wrong = f"makes {other!r} and {arm!r} the same runs"
+            if options.scale < 1.0:
+                yield Problem(f"{figure.name}: scale", f"{options.scale:g} {wrong}", "use a larger one, or --arms")
+            else:
+                yield Problem(f"{figure.name}: preset", f"{options.preset} {wrong}", "use another one, or --arms")
 
 
 def _runs_of(
@@ -247,7 +303,7 @@ def _runs_of(
     known: dict[str, Run] = {}
     for game in size.games:
         steps, tuned = size.steps_of.get(game, size.steps), settings[game]
-        kind = repr((steps, tuned))
+        kind = repr((steps, tuned, size.values_of.get(game)))
         if kind not in known:
             known[kind] = _first_run(arm, size, options, game, steps, tuned)
         first = known[kind]
@@ -264,7 +320,8 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
     small = options.small
     own_preset = arm.small_preset if small else arm.preset
     preset = own_preset or size.preset
-    values = settings_of({**size.values, **tuned, **arm.values, **(arm.small_values if small else {})})
+    of_game = {**size.values, **size.values_of.get(game, {})}
+    values = settings_of({**of_game, **tuned, **arm.values, **(arm.small_values if small else {})})
     values |= {"steps": max(1, round(steps * arm.length)), "env": game}
     config = load_preset(preset, values)
     if math.isfinite(config.stop_at_return):
@@ -302,7 +359,8 @@ def _sweep_of(
     chosen = SweepOptions(share_replay=arm.share, pbt=arm.pbt, sample=arm.sample if space else 0)
     # Members are compared at least eight times, however short they are.
     usual, most = PbtConfig(), max(1, base.steps // 10)
-    pbt = dataclasses.replace(usual, burn_in=min(usual.burn_in, most), interval=min(usual.interval, most))
+    asked = dataclasses.replace(usual, **{key.replace("-", "_"): value for key, value in arm.pbt_values.items()})
+    pbt = dataclasses.replace(asked, burn_in=min(asked.burn_in, most), interval=min(asked.interval, most))
     num_members = len(SweepConfig(base, lists, chosen, pbt if arm.pbt else usual, space=ranges).members())
     words = [word for key, listed in lists.items() for word in ("--grid", f"{key}={list_text(listed)}")]
     words += [word for key, text in space.items() for word in ("--space", f"{key}={text}")]
@@ -310,6 +368,8 @@ def _sweep_of(
     words.append("--share-replay" if arm.share else "--no-share-replay")
     if arm.pbt:
         words += ["--pbt", *option("pbt.burn-in", pbt.burn_in), *option("pbt.interval", pbt.interval)]
+        others = [key for key in arm.pbt_values if key not in ("burn-in", "interval")]
+        words += [word for key in others for word in option(f"pbt.{key}", arm.pbt_values[key])]
     return num_members, words
 
 
@@ -323,6 +383,9 @@ def _check_length(config: TrainConfig, full: TrainConfig, scale: float) -> None:
     batch = config.unroll_length * max(algorithm.num_online, config.num_envs)
     warm_up = config.replay.min_steps if algorithm.num_drawn else 0
     needed = warm_up + batch
+    if config.steps < needed and scale == 1.0:
+        wrong = f"{config.preset} learns from {needed:,} env steps on, and the runs have {config.steps:,}"
+        raise ConfigError([Problem("preset", wrong, "choose one that begins earlier")])
     if config.steps < needed:
         wrong = f"{scale:g} leaves {config.steps:,} env steps, and learning begins after {needed:,}"
         least = min(1.0, math.ceil(1e6 * 2.0 * needed / full.steps) / 1e6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
@@ -11,13 +12,21 @@ from laser.config import ConfigError, Problem, key_of, raise_problems
 from launch.reproductions.figure import Arm, Curve, Figure, Number, Pair, Rule, Size, Tune
 from launch.reproductions.published import published_numbers
 from launch.settings.values import flatten, nearest
+from launch.sweeps.population import PbtConfig
 
 T = TypeVar("T")
 
 # Keys as the file has them, where they differ from the fields' names.
-_FIELDS = {"set": "values", "small-set": "small_values", "is": "side", "paper": "full"}
+_FIELDS = {
+    "set": "values",
+    "small-set": "small_values",
+    "set-of": "values_of",
+    "pbt-set": "pbt_values",
+    "is": "side",
+    "paper": "full",
+}
 _KEYS = {name: key for key, name in _FIELDS.items()}
-_SETTINGS = ("values", "small_values", "over_steps", "grid", "small_grid", "space", "steps_of")
+_SETTINGS = ("values", "small_values", "over_steps", "grid", "small_grid", "space", "steps_of", "pbt_values")
 
 
 def read_figure(name: str, text: str, base: Figure | None = None) -> Figure:
@@ -109,6 +118,10 @@ def _converted(value: Any, hint: Any, name: str) -> Any:
         if name.endswith("grid") and not all(isinstance(each, list) and each for each in settings.values()):
             raise ValueError("must list values for each key")
         return settings
+    if name == "values_of":
+        if not isinstance(value, dict) or not all(isinstance(each, dict) for each in value.values()):
+            raise ValueError("must be a table of settings for each game")
+        return {game: flatten(settings) for game, settings in value.items()}
     choices = [each for each in get_args(hint) if isinstance(each, str)]
     if choices:
         if value not in choices:
@@ -136,6 +149,10 @@ def _rules_of(figure: Figure) -> list[Problem]:
     """Return the mistakes that concern several parts of a file."""
     name, problems = figure.name, []
     labels = [arm.label for arm in figure.arms]
+    for size, key in ((figure.full, "paper"), (figure.small, "small")):
+        if size is not None:
+            unknown = [game for game in size.values_of if game not in size.ids]
+            problems += [_unknown(f"{name} {key}.set-of", game, list(size.ids)) for game in unknown]
     metrics = [curve.metric for curve in figure.curves]
     if figure.has_runs:
         for part, there in (("paper", figure.full), ("small", figure.small), ("curves", figure.curves)):
@@ -160,6 +177,8 @@ def _rules_of(figure: Figure) -> list[Problem]:
             problems += [Problem(f"{where}.than", nothing)] if rule.than else []
         elif rule.than not in labels:
             problems.append(_unknown(f"{where}.than", rule.than, labels))
+        if (rule.side == "within") != math.isfinite(rule.lower):
+            problems.append(Problem(f"{where}.lower", "belongs to is = within", "give both, or neither"))
     for number, pair in enumerate(figure.pairs, 1):
         problems += [
             _unknown(f"{name} pairs {number}.{part}", label, labels)
@@ -180,6 +199,16 @@ def _rules_of(figure: Figure) -> list[Problem]:
             problems.append(
                 Problem(f"{name} arms {arm.label!r}.length", f"must be above 0 and at most 1: {arm.length:g}")
             )
+        if arm.pbt_values and not arm.pbt:
+            problems.append(
+                Problem(f"{name} arms {arm.label!r}.pbt-set", "has no effect without pbt", "add pbt = true")
+            )
+        known = {key_of(each.name) for each in fields(PbtConfig)}
+        problems += [
+            _unknown(f"{name} arms {arm.label!r}.pbt-set", key, sorted(known))
+            for key in arm.pbt_values
+            if key not in known
+        ]
         if (arm.share or arm.pbt) and not (arm.grid or arm.space):
             problems.append(Problem(f"{name} arms {arm.label!r}", "share and pbt are of sweeps", "add a grid"))
         if arm.space and not (arm.sample and arm.small_grid):

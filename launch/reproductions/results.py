@@ -21,8 +21,8 @@ from launch.report.page import Page
 from launch.report.pictures import DARK, LIGHT, Line, Panel, Theme, draw
 from launch.reproductions.figure import Figure, Number
 from launch.reproductions.options import ReproduceOptions
-from launch.reproductions.outcomes import BUCKET, HIGH, LOW, Outcomes, points_of
-from launch.reproductions.plan import Tuned
+from launch.reproductions.outcomes import BUCKET, HIGH, LOW, NUM_POINTS, Outcomes, points_of
+from launch.reproductions.plan import Tuned, own_presets
 from launch.reproductions.verdict import Verdict
 from launch.settings.values import show
 
@@ -36,12 +36,15 @@ def how_small(figure: Figure, options: ReproduceOptions) -> str:
     """Return how the runs differ from the paper's, for the picture; "" if they do not."""
     parts = ["smallest size: other games, small nets, small batches"] if options.small else []
     parts += [f"scaled by {options.scale:g}"] if options.scale != 1.0 else []
-    parts += [f"first {options.games} games" if options.games > 1 else "first game"] if options.games else []
+    size = figure.small if options.small else figure.full
+    if size is not None and 0 < options.games < len(size.ids):
+        parts.append(f"first {options.games} games" if options.games > 1 else "first game")
     parts += [f"on {options.env}"] if options.env else []
     kept = " and its replay" if options.scale != 1.0 else ""
-    parts += [f"with the preset {options.preset}{kept}"] if options.preset else []
+    if options.preset:
+        own = own_presets(figure, options)
+        parts.append(f"with the preset {options.preset}{kept}" + (f", but not {', '.join(own)}" if own else ""))
     parts += [f"only arms with {options.arms}"] if options.arms else []
-    size = figure.small if options.small else figure.full
     if options.seeds and size is not None and options.seeds != size.seeds:
         parts.append(f"{options.seeds} seed{'s' if options.seeds > 1 else ''} instead of {size.seeds}")
     return "; ".join(parts)
@@ -82,7 +85,7 @@ def picture_of(outcomes: Outcomes, note: str, theme: Theme = LIGHT) -> bytes:
             panels.append(Panel(_AXIS, title, lines, title=game or _OVER_GAMES, is_log=curve.log))
     if figure.pairs:
         panels.append(_pairs_panel(outcomes))
-    elif figure.wins:
+    elif figure.wins and len(figure.arms) > 1:
         panels.append(_winning_panel(outcomes))
     panels += [_finals_panel(outcomes, key, game) for key in figure.finals for game in games[:most]]
     columns = min(len(panels), 3)
@@ -104,7 +107,7 @@ def table_of(outcomes: Outcomes, tuned: Tuned) -> list[tuple[str, ...]]:
                 ]
                 numbers = list(_numbers_for(figure, curve.metric, arm.label, game))
                 seen |= set(numbers)
-                printed = ", ".join(map(str, numbers))
+                printed = ", ".join(_beside(number, outcomes, curve.metric, game) for number in numbers)
                 chosen = tuned.get((arm.label, game), {})
                 to = ", ".join(f"{key.rpartition('.')[2]} {show(value)}" for key, value in chosen.items())
                 rows.append((game or _OVER_GAMES, arm.label, curve.metric, *cells, to or "-", printed or "-"))
@@ -155,7 +158,7 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
         page.paragraph(str(verdict))
     page.heading("Runs beside the paper's numbers")
     page.table(HEADER, rows)
-    standings = standings_of(outcomes) if figure.wins else []
+    standings = standings_of(outcomes) if figure.wins and len(figure.arms) > 1 else []
     if standings:
         page.heading("Ranks and Elo over games")
         page.table(("arm", "mean rank", "Elo"), standings)
@@ -279,11 +282,26 @@ def _numbers_for(figure: Figure, metric: str, arm: str, game: str) -> Iterator[N
 
 
 def _paper_lines(figure: Figure, metric: str, game: str, steps: int) -> list[Line]:
-    return [
-        Line(f"the paper: {number.arm}", [(0.0, number.value), (steps / 1e3, number.value)])
-        for number in figure.numbers
-        if number.game == game and (number.metric or figure.curves[0].metric) == metric
-    ]
+    """Return the paper's numbers: a point where one belongs to a moment, else a line over the whole run."""
+    lines, moments = [], dict[str, list[tuple[float, float]]]()
+    for number in figure.numbers:
+        if number.game != game or (number.metric or figure.curves[0].metric) != metric:
+            continue
+        if number.at:
+            moments.setdefault(number.arm, []).append((number.at / 1e3, number.value))
+            continue
+        note = f", {number.note}" if number.note else ""
+        lines.append(Line(f"the paper: {number.arm}{note}", [(0.0, number.value), (steps / 1e3, number.value)]))
+    return lines + [Line(f"the paper: {arm}", points, is_points=True) for arm, points in moments.items()]
+
+
+def _beside(number: Number, outcomes: Outcomes, metric: str, game: str) -> str:
+    """Return a number of the paper, with ours at its moment if it has one."""
+    length = outcomes.length(number.arm, game)
+    if not 0 < number.at <= length:
+        return str(number)
+    place = math.ceil(number.at / length * NUM_POINTS) - 1
+    return f"{number}; here {_cell(outcomes.curve(metric, number.arm, game)[:, place])}"
 
 
 def _cell(values: np.ndarray) -> str:

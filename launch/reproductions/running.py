@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -10,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from launch.errors import RunInUseError
 from launch.reproductions.plan import Run
 from launch.reproductions.state import Reproduction
+from launch.restart_link import VARIABLE
 from launch.supervision.signals import StopSignal, stop_on_signals
 
 _POLL_S = 0.1
@@ -23,7 +27,12 @@ class _Child:
     run: Run
     process: subprocess.Popen[bytes]
     log: IO[bytes]
+    link: socket.socket
     begun: float
+
+    def close(self) -> None:
+        self.log.close()
+        self.link.close()
 
 
 def run_all(
@@ -59,11 +68,15 @@ def run_all(
                     raise _stopped(stop, reproduction, len(waiting) + len(children))
                 while waiting and len(children) < jobs:
                     run = waiting.pop(0)
-                    children.append(_start(reproduction, run, ray_address))
                     say(f"{len(runs) - len(waiting)} of {len(runs)}: {run.name}")
+                    try:
+                        children.append(_start(reproduction, run, ray_address))
+                    except RunInUseError as error:
+                        failures[run.name] = str(error.problem)
+                        say(f"failed: {run.name}: {error.problem}")
                 for child in [child for child in children if child.process.poll() is not None]:
                     children.remove(child)
-                    child.log.close()
+                    child.close()
                     if child.process.returncode == 0:
                         reproduction.set_done(child.run, time.monotonic() - child.begun)
                     elif not stop.requested:
@@ -82,15 +95,21 @@ def _start(reproduction: Reproduction, run: Run, ray_address: str) -> _Child:
     words += ["--ray-address", ray_address] if ray_address else []
     place.parent.mkdir(exist_ok=True)
     log = _log_path(reproduction, run).open("ab")
-    # A session of its own: a Ctrl-C of the terminal reaches the children through this process only, once.
-    process = subprocess.Popen(
-        [sys.executable, "-m", "launch", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    return _Child(run, process, log, time.monotonic())
+    ours, theirs = socket.socketpair()
+    with theirs:
+        number = theirs.fileno()
+        # A session of its own: a Ctrl-C of the terminal reaches the children through this process only, once. If this
+        # process is killed, the link ends, and the child saves and stops.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "launch", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, VARIABLE: str(number)},
+            pass_fds=[number],
+        )
+    return _Child(run, process, log, ours, time.monotonic())
 
 
 def _end(children: Sequence[_Child]) -> None:
@@ -104,7 +123,7 @@ def _end(children: Sequence[_Child]) -> None:
         except subprocess.TimeoutExpired:
             child.process.kill()
             child.process.wait()
-        child.log.close()
+        child.close()
 
 
 def _stopped(stop: StopSignal, reproduction: Reproduction, num_left: int) -> BaseException:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from launch.errors import CannotCreateError
 from launch.records.atomic_files import replace_file
+from launch.records.run_lock import locked
 from launch.reproductions.figure import Figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import Run
@@ -25,11 +27,13 @@ class Reproduction:
     Args:
         path: the directory.
         option: of the command, which names the directory.
+        elsewhere: what the user does to have another directory; "": names one with the option.
     """
 
-    def __init__(self, path: Path, option: str = "out"):
+    def __init__(self, path: Path, option: str = "out", elsewhere: str = ""):
         self.path = path
         self._option = option
+        self._elsewhere = elsewhere or f"choose another --{option}"
 
     def begin(self, figure: Figure, options: ReproduceOptions, runs: Sequence[Run]) -> None:
         """Write the record, or check that the directory's is of the same settings and commands.
@@ -59,13 +63,21 @@ class Reproduction:
             raise self._refusal(f"{self.path}: {error.strerror}") from error
         replace_file(record, json.dumps(now, indent=1).encode())
 
+    def held(self) -> AbstractContextManager[Any]:
+        """Return a block during which no other process runs anything in the directory.
+
+        Raises:
+            RunInUseError: another process does.
+        """
+        return locked(self.path, "the same command tries again", self._option)
+
     def run_dir(self, run: Run) -> Path:
         """Return the directory of a run."""
         return self.path / "runs" / run.name
 
     def is_done(self, run: Run) -> bool:
-        """Whether a run has ended well."""
-        return self._mark(run).exists()
+        """Whether a run has ended well, and its record is still there."""
+        return self._mark(run).exists() and (self.run_dir(run) / "config.json").exists()
 
     def set_done(self, run: Run, seconds: float) -> None:
         """Note that a run has ended well."""
@@ -78,12 +90,17 @@ class Reproduction:
         return float(sum(json.loads(mark.read_text(encoding="utf-8"))["seconds"] for mark in marks))
 
     def resume_or_clear(self, run: Run) -> bool:
-        """Return whether a run has a checkpoint to continue from; remove one that has none, so that it starts again."""
+        """Return whether a run has a checkpoint to continue from; remove one that has none, so that it starts again.
+
+        Raises:
+            RunInUseError: it still trains, since an earlier command was killed.
+        """
         place = self.run_dir(run)
         if any(place.glob("checkpoints/[0-9]*")) or any(place.glob("members/*/checkpoints/[0-9]*")):
             return True
         if place.exists():
-            shutil.rmtree(place)
+            with locked(place, "the same command tries again", self._option):
+                shutil.rmtree(place)
         return False
 
     def places(self, runs: Sequence[Run]) -> dict[str, Path]:
@@ -104,7 +121,7 @@ class Reproduction:
 
     def _refusal(self, wrong: str, first: str = "") -> CannotCreateError:
         """Return the error of a directory that cannot be used; `first` stands before the remedy, another directory."""
-        return CannotCreateError(self._option, wrong, f"{first}choose another --{self._option}")
+        return CannotCreateError(self._option, wrong, f"{first}{self._elsewhere}")
 
     def _check(self, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         first = "go on with the settings of before, or "
@@ -119,7 +136,7 @@ class Reproduction:
                 else:
                     begun = f"with {key} {before}, not " + (str(after) if after != "" else "without")
                 wrong = f"{self.path} was begun {begun}"
-                raise CannotCreateError(key, wrong, f"{first}choose another --{self._option}")
+                raise CannotCreateError(key, wrong, f"{first}{self._elsewhere}")
         changed = [name for name, words in now["commands"].items() if then["commands"].get(name) != words]
         if changed or len(then["commands"]) != len(now["commands"]):
             wrong = f"the commands of {self.path} have changed since it was begun"

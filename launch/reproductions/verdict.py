@@ -25,7 +25,7 @@ class Verdict:
         low: lower end of the 95 % interval.
         high: its upper end.
         num: runs, or pairs of runs, that it rests on.
-        words: `reproduced`, `not reproduced` if the whole interval is on the other side, else `undecided`.
+        words: `reproduced`, `not reproduced` if the whole interval is elsewhere, else `undecided`.
     """
 
     rule: Rule
@@ -38,6 +38,10 @@ class Verdict:
     def words(self) -> str:
         """The verdict."""
         above, below = self.low > self.rule.threshold, self.high < self.rule.threshold
+        if self.rule.side == "within":
+            if above or self.high < self.rule.lower:
+                return CONTRADICTED
+            return REPRODUCED if below and self.low > self.rule.lower else UNDECIDED
         if not (above or below):
             return UNDECIDED
         return REPRODUCED if above == (self.rule.side == "above") else CONTRADICTED

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from laser.config import ConfigError
+from laser.scoring.statistics import share_interval
 from launch.__main__ import main
 from launch.reproductions.catalogue import choose, find_names, load_figure
 from launch.reproductions.listing import describe
@@ -147,3 +148,20 @@ def test_the_command_has_help(capsys):
     assert "--scale" in text
     assert main(["reproduce", "refer/figure-3", "--dry-run", "--small", "more"]) == 2
     assert capsys.readouterr().err.startswith("error: argument: 'more' is one too many")
+
+
+@pytest.mark.parametrize("name", [name for name in find_names() if load_figure(name).rules])
+def test_every_rule_can_be_met_and_missed_at_the_papers_size(name):
+    figure = load_figure(name)
+    num = len(figure.full.ids) * figure.full.seeds
+    for rule in figure.rules:
+        if rule.compare == "wins":
+            always, never, half = (share_interval(wins, num) for wins in (float(num), 0.0, num / 2.0))
+            assert always[0] > rule.threshold, rule.claim
+            assert never[1] < (rule.lower if rule.side == "within" else rule.threshold), rule.claim
+            if rule.side == "within":
+                assert rule.lower < half[0] < half[1] < rule.threshold, rule.claim
+        elif rule.compare == "value":
+            assert figure.full.seeds > 1, rule.claim
+        else:
+            assert num > 1, rule.claim

@@ -113,8 +113,8 @@ def test_games_that_are_not_installed_are_named_once(monkeypatch):
 
 def test_another_environment_is_measured_by_what_it_records():
     figure = load_figure("laser/figure-4")
-    assert figure.curves[0].metric == "tasks/normalised_median"
-    for env, metric in (("MinAtar/Breakout-v1", "charts/mean_return"), ("dmlab30", "tasks/normalised_median")):
+    assert figure.curves[0].metric == "buckets/normalised_median"
+    for env, metric in (("MinAtar/Breakout-v1", "charts/mean_return"), ("dmlab30", "buckets/normalised_median")):
         assert restrict(figure, ReproduceOptions(env=env)).curves[0].metric == metric
 
 
@@ -184,7 +184,8 @@ def test_members_of_short_sweeps_are_compared_before_they_end():
         assert "--pbt" in run.words
         assert parse_sweep(run.words[1:]).pbt.burn_in == burn_in
     (*_, run) = make_plan(load_figure("laser/figure-3"), ReproduceOptions(seeds=1))
-    assert parse_sweep(run.words[1:]).pbt.burn_in == 5_000
+    pbt = parse_sweep(run.words[1:]).pbt
+    assert (pbt.burn_in, pbt.interval, pbt.margin) == (5_000_000, 5_000_000, 0.05)
 
 
 def test_another_preset_takes_the_place_of_the_figures():
@@ -221,11 +222,80 @@ def test_the_network_is_that_of_another_preset():
 
 
 def test_arms_with_a_preset_of_their_own_are_scaled_as_without_another():
-    figure, options = load_figure("claims/ners-returns"), ReproduceOptions(preset="sac_pendulum", scale=0.1, seeds=1)
-    alone = make_plan(figure, dataclasses.replace(options, preset=""))
-    runs = make_plan(restrict(figure, options), options)
-    assert "sac_pendulum" not in {run.words[1] for run in runs}
-    assert [run.config.replay for run in runs] == [run.config.replay for run in alone]
+    arms = "RACER, C = 2;PPO"
+    figure = restrict(load_figure("claims/refer-racer"), ReproduceOptions(arms=arms))
+    options = ReproduceOptions(preset="ddpg_pendulum", scale=0.1, seeds=1, arms=arms)
+    alone = {run.name: run for run in make_plan(figure, dataclasses.replace(options, preset=""))}
+    runs = [run for run in make_plan(restrict(figure, options), options) if run.arm == "PPO"]
+    assert {run.words[1] for run in runs} == {"ppo_pendulum"}
+    assert [run.config.replay for run in runs] == [alone[run.name].config.replay for run in runs]
+    assert "with the preset ddpg_pendulum and its replay, but not PPO;" in how_small(figure, options)
+
+
+def test_a_preset_that_no_arm_takes_is_refused():
+    options = ReproduceOptions(preset="sac")
+    with pytest.raises(ConfigError) as caught:
+        restrict(load_figure("ners/table-1"), options)
+    assert str(caught.value) == (
+        "preset: has no effect on ners/table-1: each of its arms has a preset of its own; leave it out"
+    )
+
+
+def test_batches_hold_as_many_fresh_unrolls_as_the_preset_of_the_user():
+    options = ReproduceOptions(preset="minatar", env="MinAtar/Breakout-v1", scale=0.01, seeds=1)
+    minatar = load_preset("minatar").algorithm
+    for name in ("laser/figure-1", "laser/figure-2"):
+        runs = make_plan(restrict(load_figure(name), options), options)
+        online = {run.arm: run.config.algorithm.num_online for run in runs if run.arm != "all replayed"}
+        assert set(online.values()) == {minatar.num_online}
+    assert {run.arm: run.config.algorithm.batch_size for run in runs}["1/2 replayed"] == 2 * minatar.num_online
+
+
+def test_every_arm_of_the_papers_makes_as_many_updates_of_fresh_experience():
+    for name in ("laser/figure-1", "laser/figure-2", "laser/figure-3", "laser/figure-4"):
+        for small in (False, True):
+            runs = make_plan(load_figure(name), ReproduceOptions(small=small, seeds=1, games=1))
+            assert len({run.config.algorithm.num_online for run in runs if run.arm != "all replayed"}) == 1, name
+
+
+def test_settings_of_single_games_are_those_of_their_runs():
+    runs = make_plan(load_figure("ners/figure-3"), ReproduceOptions(seeds=1))
+    intervals = {run.game: run.config.evaluation.interval for run in runs}
+    assert intervals == {"SparsePendulum-v0": 200, "LunarLanderContinuous-v3": 1_000, "BipedalWalker-v3": 1_600}
+
+
+def test_target_networks_are_copied_as_often_in_a_scaled_run():
+    figure = load_figure("reactor/table-3")
+    whole, short = (make_plan(figure, ReproduceOptions(games=1, seeds=1, scale=scale))[0] for scale in (1.0, 0.01))
+    assert short.config.algorithm.target_period == round(0.01 * whole.config.algorithm.target_period)
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (
+            ReproduceOptions(scale=1e-5, seeds=1),
+            "laser/figure-2: scale: 1e-05 makes '7/8 replayed, 10M' and '7/8 replayed, 1M' the same runs; "
+            "use a larger one, or --arms",
+        ),
+    ],
+)
+def test_arms_that_have_become_the_same_are_refused(options, wrong):
+    with pytest.raises(ConfigError) as caught:
+        make_plan(load_figure("laser/figure-2"), options)
+    assert wrong in [str(problem) for problem in caught.value.problems]
+
+
+def test_a_preset_that_learns_after_the_end_is_named_and_not_a_scale():
+    options = ReproduceOptions(small=True, preset="sac")
+    figure = load_figure("ners/figure-4")
+    with pytest.raises(ConfigError, match=r"preset: sac learns from .* env steps on, and the runs have 3,000"):
+        make_plan(restrict(figure, options), options)
+
+
+def test_only_pairs_of_chosen_arms_are_compared():
+    figure = restrict(load_figure("reactor/figure-5"), ReproduceOptions(arms="M1;L1;M5"))
+    assert [(pair.arm, pair.than) for pair in figure.pairs] == [("M1", "L1")]
 
 
 def test_a_warm_up_that_the_figure_names_is_scaled_with_another_preset_too():

@@ -86,6 +86,26 @@ def test_all_mistakes_are_reported_at_once():
         ('label = "two"', 'label = "two"\nshare = true', "laser/x arms 'two': share and pbt are of sweeps; add a grid"),
         (
             'than = "two"',
+            'than = "two"\nis = "within"',
+            "laser/x rules 1.lower: belongs to is = within; give both, or neither",
+        ),
+        (
+            'label = "two"',
+            'label = "two"\npbt-set = { margin = 0.1 }',
+            "laser/x arms 'two'.pbt-set: has no effect without pbt; add pbt = true",
+        ),
+        (
+            'label = "two"',
+            'label = "two"\npbt-set = { burnin = 5 }',
+            "laser/x arms 'two'.pbt-set: there is no 'burnin'; did you mean 'burn-in'?",
+        ),
+        (
+            "seeds = 2",
+            'seeds = 2\nset-of = { "CartPole-v0" = { "num-envs" = 2 } }',
+            "laser/x paper.set-of: there is no 'CartPole-v0'; did you mean 'CartPole-v1'?",
+        ),
+        (
+            'than = "two"',
             'than = "two"\nmetric = "x"',
             "laser/x rules 1.metric: there is no 'x'; there are ['charts/mean_return']",
         ),

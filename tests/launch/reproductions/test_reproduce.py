@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +13,16 @@ from PIL import Image
 
 from launch.__main__ import main
 from launch.errors import CannotCreateError, OutputError
+from launch.records.listing import _is_locked
 from launch.records.metrics_db import MetricsDb
+from launch.records.run_lock import locked
 from launch.records.tick import Tick
 from launch.reproductions import catalogue
 from launch.reproductions.catalogue import load_figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import choose_settings
 from launch.reproductions.plan import make_plan, make_tuning
+from launch.reproductions.reproduce import rules_for
 from launch.reproductions.running import run_all
 from launch.reproductions.state import Reproduction
 
@@ -32,6 +36,13 @@ def begin(path, options=SMALL, name=FIGURE):
     reproduction = Reproduction(path)
     reproduction.begin(figure, options, runs)
     return reproduction, runs
+
+
+def wait_until(holds, seconds):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +102,113 @@ def test_a_run_without_a_checkpoint_begins_again(tmp_path):
     assert place.exists()
 
 
+def test_a_run_that_still_trains_is_not_removed(tmp_path):
+    """The command that began it was killed, and it has no checkpoint yet."""
+    reproduction, runs = begin(tmp_path / "out")
+    place = reproduction.run_dir(runs[0])
+    place.mkdir(parents=True)
+    said = []
+    with locked(place, ""):
+        failures = run_all(reproduction, runs[:1], 1, "", said.append)
+    assert failures == {
+        runs[0].name: f"out: {place} is in use by process {os.getpid()}; wait for it, or choose another --out"
+    }
+    assert place.exists()
+    assert said[-1].startswith(f"failed: {runs[0].name}: out: ")
+
+
+def test_two_commands_do_not_run_in_one_directory(tiny, tmp_path, capsys):
+    arguments = ["reproduce", "laser/figure-1", "--small", "--out", str(tmp_path / "out")]
+    figure, options = load_figure("laser/figure-1"), ReproduceOptions(small=True)
+    reproduction = Reproduction(tmp_path / "out")
+    reproduction.begin(figure, options, make_plan(figure, options))
+    with reproduction.held():
+        assert main(arguments) == 75
+    assert f"out: {tmp_path / 'out'} is in use by process {os.getpid()}" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def test_a_run_whose_directory_is_gone_is_not_done(tmp_path):
+    reproduction, runs = begin(tmp_path / "out")
+    reproduction.run_dir(runs[0]).mkdir(parents=True)
+    (reproduction.run_dir(runs[0]) / "config.json").touch()
+    reproduction.set_done(runs[0], 1.0)
+    assert reproduction.is_done(runs[0])
+    shutil.rmtree(reproduction.run_dir(runs[0]))
+    assert not reproduction.is_done(runs[0])
+
+
+@pytest.mark.slow
+def test_a_run_ends_with_the_command_that_began_it(tmp_path):
+    """Else it trains on without anybody who notes its end, while the same command wants to go on with it."""
+    out = tmp_path / "out"
+    program = (
+        "import dataclasses, sys; from pathlib import Path; from test_reproduce import begin; "
+        "from launch.reproductions.running import run_all; "
+        f"reproduction, (run, *_) = begin(Path({str(out)!r})); "
+        "run = dataclasses.replace(run, words=[*run.words, '--steps', '100000000']); "
+        "run_all(reproduction, [run], 1, '', print)"
+    )
+    here = os.pathsep.join([os.path.dirname(__file__), *sys.path])
+    process = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": here})
+    _, (run, *_) = begin(out)
+    log = Reproduction(out).run_dir(run) / "log.txt"
+    wait_until(lambda: log.exists() and "first 100 updates" in log.read_text(), 100.0)
+    process.kill()
+    process.wait()
+    wait_until(lambda: "stopped" in log.read_text(), 60.0)
+    wait_until(lambda: not _is_locked(log.parent / "lock"), 60.0)
+
+
+def test_what_is_too_short_is_left_out_of_several_figures(tiny, capsys):
+    (tiny / "laser" / "figure-2.toml").write_text(TINY.replace("steps = 1_000_000", "steps = 20_000"))
+    catalogue.load_figure.cache_clear()
+    assert main(["reproduce", "laser", "--scale", "0.001", "--dry-run"]) == 0
+    captured = capsys.readouterr()
+    assert "left out: laser/figure-2: scale: 0.001 leaves 20 env steps" in captured.err
+    assert "# laser/figure-1: " in captured.out
+    assert "# laser/figure-2: " not in captured.out
+    assert main(["reproduce", "laser", "--scale", "0.00001", "--dry-run"]) == 2
+    assert main(["reproduce", "laser/figure-2", "--scale", "0.001", "--dry-run"]) == 2
+
+
+def test_commands_of_a_dry_run_go_to_the_cluster(tiny, capsys):
+    assert main(["reproduce", "laser/figure-1", "--small", "--dry-run", "--ray-address", "10.0.0.1:6379"]) == 0
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("laser ")]
+    assert commands
+    assert all(line.endswith(" --ray-address 10.0.0.1:6379") for line in commands)
+
+
+def test_thresholds_of_the_paper_are_about_its_games_scores_and_steps():
+    figure = load_figure("laser/figure-1")
+
+    def has_value(normalised=True, **options):
+        return any(rule.compare == "value" for rule in rules_for(figure, ReproduceOptions(**options), normalised))
+
+    assert has_value()
+    assert has_value(seeds=1, arms="one shared replay")
+    assert not has_value(normalised=False)
+    assert not any(has_value(**{key: value}) for key, value in {"scale": 0.5, "games": 1, "preset": "mini"}.items())
+    assert not has_value(env="CartPole-v1")
+
+
+def test_a_list_refuses_what_it_would_ignore(capsys):
+    assert main(["reproduce", "list", "laser", "--scale", "0.1", "--small"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert [line.split(";")[0] for line in errors if line.startswith("error:")] == [
+        "error: scale: has no effect on list",
+        "error: small: has no effect on list",
+    ]
+
+
+def test_an_unknown_preset_is_one_line_for_several_figures(tiny, capsys):
+    (tiny / "laser" / "figure-2.toml").write_text(TINY)
+    assert main(["reproduce", "laser", "--preset", "cartpol", "--dry-run"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: preset: there is no preset 'cartpol'; did you mean cartpole?"
+    ]
+
+
 def test_a_child_has_its_directory_the_cluster_and_whether_it_goes_on(tmp_path, monkeypatch):
     reproduction, runs = begin(tmp_path / "out")
     started = []
@@ -105,8 +223,11 @@ def test_a_child_has_its_directory_the_cluster_and_whether_it_goes_on(tmp_path, 
             return 0
 
     monkeypatch.setattr(subprocess, "Popen", Child)
-    (reproduction.run_dir(runs[1]) / "checkpoints" / "000100").mkdir(parents=True)
     reproduction.set_done(runs[2], 1.0)
+    for run in runs:
+        reproduction.run_dir(run).mkdir(parents=True, exist_ok=True)
+        (reproduction.run_dir(run) / "config.json").touch()
+    monkeypatch.setattr(reproduction, "resume_or_clear", lambda run: run is runs[1])
     assert run_all(reproduction, runs, 2, "10.0.0.1:6379", lambda text: None) == {}
     assert len(started) == len(runs) - 1
     assert started[0] == [

@@ -59,6 +59,22 @@ def test_the_papers_numbers_are_lines_at_the_papers_size_only(drawn):
     assert list(lines_of(drawn[0])) == ["one"]
 
 
+def test_a_number_of_a_moment_is_a_point_there_and_beside_ours(drawn):
+    early, late = (Number("one", value, GAMES[0], note=f"at {at}", at=at) for value, at in ((0.7, 3_000), (1.1, 6_000)))
+    runs = outcomes({"one": [[1.0], [2.0]]}, numbers=(early, late, Number("other", 7.0, GAMES[0], note="cited")))
+    results.picture_of(runs, "")
+    lines = lines_of(drawn[0])
+    assert lines["the paper: one"].tolist() == [[3.0, 0.7], [6.0, 1.1]]
+    assert lines["the paper: other, cited"].tolist() == [[0.0, 7.0], [6.0, 7.0]]
+    assert [line.is_points for line in drawn[0].lines] == [False, False, True]
+    assert results.table_of(runs, {})[0][-1] == "0.7 (at 3000); here 0.5, 1.1 (at 6000); here 1"
+
+
+def test_one_arm_has_nobody_to_win_against(drawn):
+    results.picture_of(outcomes({"one": [[1.0], [2.0]]}, wins=True), "")
+    assert [panel.title for panel in drawn] == list(GAMES)
+
+
 def test_of_many_games_only_the_median_over_them_is_drawn(drawn):
     games = [f"ALE/Game{number}-v5" for number in range(17)]
     results.picture_of(outcomes({"one": [[float(number)] for number in range(17)]}, games, normalised=True), "")

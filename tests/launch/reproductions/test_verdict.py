@@ -57,6 +57,20 @@ def test_the_whole_interval_decides(one, two, words):
     assert judge(rule(), outcomes({"one": [one], "two": [two]})).words == words
 
 
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        ([9, 1] * 10, "reproduced"),
+        ([9] * 20, "not reproduced"),
+        ([1] * 20, "not reproduced"),
+        ([9, 9, 1] * 7, "undecided"),
+    ],
+)
+def test_arms_are_alike_if_the_whole_interval_lies_between_two_bounds(one, words):
+    runs = outcomes({"one": [one], "two": [[5] * len(one)]})
+    assert judge(rule(side="within", lower=0.25, threshold=0.75), runs).words == words
+
+
 def test_two_runs_that_win_both_decide_nothing():
     assert judge(rule(), outcomes({"one": [[9, 9]], "two": [[1, 1]]})).words == "undecided"
 
