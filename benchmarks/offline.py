@@ -47,10 +47,10 @@ TASKS = {
     "cartpole": Task(
         "CartPole-v1",
         "CartPole-v1",
-        "cartpole --steps 14000 --replay.capacity-steps 20000",
+        "cartpole --steps 14000 --replay.capacity-steps 20000 --algorithm.discount 0.98",
         25_000,
         {
-            "LASER": "cartpole",
+            "LASER": "cartpole --algorithm.discount 0.98 --replay.capacity-steps 10000",
             "ACER": "acer_cartpole",
             "Reactor": "reactor_cartpole",
             "DQN": "dqn_cartpole",

@@ -54,7 +54,7 @@ TASKS = {
     "cartpole": Task(
         "CartPole-v1",
         "cartpole --stop-at-return 501 --algorithm.batch-size 8 --replay.samples-per-insert 8 "
-        "--replay.capacity-steps 100000",
+        "--replay.capacity-steps 100000 --algorithm.discount 0.98",
         60_000,
         8,
     ),

@@ -9,14 +9,13 @@ from replay_server.config import ReplayConfig
 
 
 def vectors() -> TrainConfig:
-    """Return the config: CartPole's, with a longer horizon, a larger replay and steps that shrink."""
+    """Return the config: CartPole's, with a larger replay and steps that shrink."""
     config = cartpole()
     assert isinstance(config.algorithm, LaserConfig)
     algorithm = dataclasses.replace(
         config.algorithm,
         learning_rate=1e-3,
         learning_rate_schedule="linear",
-        discount=0.99,
         trust_region_threshold=0.1,
         entropy_cost=0.02,
         reward_scale=0.1,

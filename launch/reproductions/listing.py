@@ -23,10 +23,11 @@ def cost_of(runs: list[Run]) -> str:
         by_preset[run.config.preset] = by_preset.get(run.config.preset, 0) + run.env_steps
     hours, machines, unmeasured = hours_of(by_preset)
     words = f"{_large(env_steps)} env steps"
-    if unmeasured:
-        words += f"; speed not measured of {', '.join(unmeasured)}"
     if machines:
         words += f"; about {_large(hours)} hours on {' and '.join(machines)}"
+    if unmeasured:
+        words += f"{', without those' if machines else '; speed not measured'} of {', '.join(unmeasured)}"
+        words += ", whose speed is not measured" if machines else ""
     return words
 
 
