@@ -104,8 +104,8 @@ class Row:
         target: the result is the env steps until the last 20 episodes average this; None: the final return, the mean
             of the episodes that ended in the last tenth of the env steps.
         to_reach: LASER's aim, as the ratio to the best peer: at most this for env steps, at least this for returns.
-        goal: LASER's aim whatever the peers do: a final return of at least this with every seed, or so many env steps in
-            the median, and `worst` with every seed.
+        goal: LASER's aim whatever the peers do: a final return of at least this with every seed, or at most so many env
+            steps in the median, and `worst` with every seed.
         worst: see `goal`.
         algorithm: of LASER's side, if it is not LASER's own.
     """
