@@ -218,6 +218,12 @@ class Recorder:
         with self._lock:
             return name in self._gauges
 
+    def gauge(self, name: str) -> float | None:
+        """Return a gauge's newest value, of several sources their mean; None before the first."""
+        with self._lock:
+            values = self._gauges.get(name)
+            return None if values is None else _mean_of_sources(values)
+
     def last(self, source: str, counter: str) -> float:
         """Return the newest value of a source's counter since the source's start."""
         with self._lock:

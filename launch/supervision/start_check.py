@@ -11,12 +11,15 @@ from launch.settings.train_config import TrainConfig
 
 _UPDATES = known_key("start/updates")
 _SHARES, _AGES, _ACCEPTED = map(known_key, ("start/share/{source}", "start/age/{source}", "start/accepted/{source}"))
+_APPLIED = known_key("updates_applied")
 _NEARLY_NONE = 0.005  # is written as 0 %
 _FAR_OFF = 0.15  # a Poisson number of replayed batches misses its mean by half of this at most
 
 
 class StartCheck:
-    """Says once, in one line, what a run's first updates learned from. Used from one thread.
+    """Says once, in one line, what a run's first updates learned from, and once that updates are refused.
+
+    Used from one thread.
 
     Args:
         recorder: the member's recorder.
@@ -29,16 +32,34 @@ class StartCheck:
         self._recorder, self._config, self._shares_replay, self._say = recorder, config, shares_replay, say
         self.summary: dict[str, Any] = {}
         """The measurement and the warnings as JSON values; empty before the last of the first updates."""
+        self._has_refused = False
 
     def look(self) -> None:
         """Say what was learned from, if the learner has reported it and nothing was said yet."""
-        if self.summary or not self._recorder.has_gauge(_UPDATES):
+        if self.summary:
+            self._look_for_refused()
+            return
+        if not self._recorder.has_gauge(_UPDATES):
             return
         values = self._recorder.snapshot().gauges
         warnings = list(start_warnings(values, self._config, self._shares_replay))
         self.summary = summarise_start(values) | {"warnings": warnings}
         for line in (describe_start(values), *(f"warning: {each}" for each in warnings)):
             self._say(line)
+        self._look_for_refused()
+
+    def _look_for_refused(self) -> None:
+        """Say once that updates are refused, at the start or whenever it begins."""
+        applied = self._recorder.gauge(_APPLIED)
+        if self._has_refused or applied is None or applied >= 1.0:
+            return
+        self._has_refused = True
+        warning = (
+            f"{100 * (1.0 - applied):.0f}% of the newest updates were skipped, since their gradient was not finite; "
+            "likely cause: a learning-rate, a reward-scale or a cost that is too large"
+        )
+        self.summary["warnings"].append(warning)
+        self._say(f"warning: {warning}")
 
 
 def summarise_start(values: Mapping[str, float]) -> dict[str, Any]:

@@ -30,13 +30,16 @@ class PrunerConfig:
     """Settings of the pruner: places of the rungs, and the share that goes on."""
 
     first_rung: Annotated[
-        int, Bounds(least=0), "env steps at which settings are first compared; 0: three rungs within the run"
+        int,
+        Bounds(least=0),
+        "env steps at which settings are first compared; 0: three rungs within the run, from replay.min-steps on",
     ] = 0
     reduction: Annotated[int, Bounds(least=2), "one in so many settings goes on; also the factor between two rungs"] = 3
 
-    def first(self, steps: int) -> int:
-        """Return the env steps of the first rung in runs of this length."""
-        return self.first_rung or -(-steps // self.reduction**_RUNGS_BY_DEFAULT)
+    def first(self, configs: Sequence[TrainConfig]) -> int:
+        """Return the env steps of the first rung of members with these configs."""
+        shortest = min(config.steps for config in configs)
+        return self.first_rung or max(-(-shortest // self.reduction**_RUNGS_BY_DEFAULT), _learning_begins(configs))
 
     def never(self, configs: Sequence[TrainConfig], num_settings: int) -> Iterator[Problem]:
         """Yield the reasons why settings of members with these configs would never be compared."""
@@ -44,12 +47,28 @@ class PrunerConfig:
         if self.first_rung >= steps:
             wrong = f"must be below the {steps:,} env steps of the run, got {self.first_rung:,}"
             yield Problem("pruner.first-rung", wrong, "lower it, or leave it out")
+        elif self.first(configs) >= steps:
+            first = self.first(configs)
+            wrong = f"compares settings when they learn, from {first:,} env steps on, and the run has {steps:,}"
+            yield Problem("pruner", wrong, "raise --steps, lower --replay.min-steps, or leave out --pruner")
         if num_settings < 2:
             wrong = "needs several settings to compare, and the sweep has one"
             yield Problem("pruner", wrong, "list values with --grid, --zip or --space, or leave out --pruner")
         if len({config.env for config in configs}) > 1:
             wrong = "returns in different environments cannot be compared"
             yield Problem("pruner", wrong, "list one environment, or leave out --pruner")
+
+    def warnings(self, configs: Sequence[TrainConfig]) -> Iterator[Problem]:
+        """Yield what is unexpected about the places of the rungs."""
+        begins = _learning_begins(configs)
+        if 0 < self.first_rung < begins:
+            wrong = f"compares settings at {self.first_rung:,} env steps, and members learn from {begins:,} on"
+            yield Problem("pruner.first-rung", wrong, "raise it, or leave it out")
+
+
+def _learning_begins(configs: Sequence[TrainConfig]) -> int:
+    """Return the env steps from which on members with a replay of their own learn; a shared one fills sooner."""
+    return max(config.replay.min_steps if config.algorithm.num_drawn else 0 for config in configs)
 
 
 def rungs_below(steps: int, first: int, reduction: int) -> list[int]:

@@ -161,7 +161,7 @@ def _progress(config: SweepConfig, plan: Plan, recorders: Sequence[Recorder], pr
 
 def _pruning_of(config: SweepConfig, members: Sequence[SweepMember], run: RunDirectory) -> Pruning:
     configs = {member.number: member.config for member in members}
-    first = config.pruner.first(min(each.steps for each in configs.values()))
+    first = config.pruner.first(list(configs.values()))
     return Pruning(
         config.pruner.reduction,
         {number: rungs_below(each.steps, first, config.pruner.reduction) for number, each in configs.items()},

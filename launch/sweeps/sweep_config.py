@@ -180,7 +180,7 @@ class SweepConfig:
         first, found = 1, []
         if self.options.prunes:
             found = list(self.pruner.never(configs, len({member.setting for member in members})))
-            first = self.pruner.first(min(config.steps for config in configs))
+            first = self.pruner.first(configs)
         if self.options.prunes or self.options.tunes:
             yield from found or find_score_problems(self.options.score, configs, first)
 
@@ -196,6 +196,8 @@ class SweepConfig:
             found.append(Problem("sample", wrong, "use --grid to try each once"))
         if self.options.pbt:
             found += self.pbt.warnings(configs, self.keys)
+        if self.options.prunes and not self.options.share_replay:
+            found += self.pruner.warnings(configs)
         if self.options.share_replay:
             drawn = self.base.replay.sampler
             for name in dict.fromkeys(member.overrides[PRESET] for member in members if PRESET in member.overrides):
@@ -226,8 +228,8 @@ class SweepConfig:
         """The pruner whose rungs stay where they are if the sweep is resumed with more steps."""
         if not self.options.prunes:
             return self.pruner
-        steps = min(member.config.steps for member in self.members())
-        return dataclasses.replace(self.pruner, first_rung=self.pruner.first(steps))
+        configs = [member.config for member in self.members()]
+        return dataclasses.replace(self.pruner, first_rung=self.pruner.first(configs))
 
     def _listed_problems(self) -> list[Problem]:
         """Return the mistakes in the keys and in the numbers of values; members and space report those in values."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from launch.presets import change, load_preset
 from launch.records.metrics_db import read_series
-from launch.supervision.start_check import asked_share, describe_start, start_warnings
+from launch.supervision.start_check import StartCheck, asked_share, describe_start, start_warnings
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
@@ -101,6 +102,28 @@ def test_a_run_says_what_it_learned_from_on_the_terminal_in_its_log_its_record_a
     assert any("from own replay" in warning for warning in start["warnings"])
     (point,) = read_series(tmp_path / "run" / "metrics.db", "start/share/own_replay")
     assert point[1] == start["share"]["own_replay"]
+
+
+def test_a_run_says_that_its_updates_are_refused(tmp_path, capsys):
+    result = train(small(tmp_path / "run", **{"algorithm.reward-scale": 1e30}))
+    warning = "100% of the newest updates were skipped, since their gradient was not finite"
+    for text in (capsys.readouterr().err, (tmp_path / "run" / "log.txt").read_text()):
+        assert text.count(f"warning: {warning}") == 1
+    assert [line for line in result.to_json()["start"]["warnings"] if line.startswith(warning)]
+
+
+def test_updates_that_are_refused_later_are_said_once():
+    said, gauges = [], {"start/updates": 100.0, "updates_applied": 1.0}
+    recorder = SimpleNamespace(
+        has_gauge=gauges.__contains__, gauge=gauges.get, snapshot=lambda: SimpleNamespace(gauges=gauges)
+    )
+    check = StartCheck(recorder, config(), False, said.append)
+    check.look()
+    num_lines = len(said)
+    for applied in (1.0, 0.4, 0.2):
+        gauges["updates_applied"] = applied
+        check.look()
+    assert [line.partition(",")[0] for line in said[num_lines:]] == ["warning: 60% of the newest updates were skipped"]
 
 
 def test_each_member_of_a_sweep_says_it(tmp_path, capsys):

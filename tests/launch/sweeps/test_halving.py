@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from launch.presets import load_preset
+from launch.presets import change, load_preset
 from launch.sweeps.halving import PrunerConfig, Rungs, Verdict, rungs_below
 
 
@@ -109,9 +109,33 @@ def test_rungs_are_powers_of_the_reduction_below_the_end():
     assert rungs_below(100, 10, 3) == [10, 30, 90]
     assert rungs_below(90, 10, 3) == [10, 30]
     assert rungs_below(10, 10, 3) == []
-    assert PrunerConfig(first_rung=7).first(1000) == 7
-    assert rungs_below(8100, PrunerConfig(reduction=3).first(8100), 3) == [300, 900, 2700]
-    assert rungs_below(8101, PrunerConfig(reduction=3).first(8101), 3) == [301, 903, 2709]
+
+
+def member(**changes):
+    return change(load_preset("cartpole"), {"replay.min-steps": 0, **changes})
+
+
+def test_three_rungs_lie_below_the_end_of_the_shortest_run():
+    assert PrunerConfig(first_rung=7).first([member(steps=1000)]) == 7
+    for steps, rungs in ((8100, [300, 900, 2700]), (8101, [301, 903, 2709])):
+        first = PrunerConfig(reduction=3).first([member(steps=90_000), member(steps=steps)])
+        assert rungs_below(steps, first, 3) == rungs
+
+
+def test_settings_are_not_compared_before_they_learn():
+    late = member(**{"steps": 9000, "replay.min-steps": 1000})
+    assert PrunerConfig().first([member(steps=9000), late]) == 1000
+    (warning,) = PrunerConfig(first_rung=500).warnings([late])
+    assert str(warning) == (
+        "pruner.first-rung: compares settings at 500 env steps, and members learn from 1,000 on; "
+        "raise it, or leave it out"
+    )
+    assert not list(PrunerConfig(first_rung=1000).warnings([late]))
+    assert not list(PrunerConfig().warnings([late]))
+    on_policy = change(load_preset("ppo_pendulum"), {"steps": 9000})
+    assert PrunerConfig().first([on_policy]) == 334
+    (problem,) = PrunerConfig().never([dataclasses.replace(late, steps=1000)] * 2, 2)
+    assert problem.wrong == "compares settings when they learn, from 1,000 env steps on, and the run has 1,000"
 
 
 @pytest.mark.parametrize(

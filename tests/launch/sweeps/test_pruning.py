@@ -292,7 +292,7 @@ def test_a_resumed_sweep_keeps_its_pruner_and_its_rungs(tmp_path):
         pass
     resume = ["cartpole", "--resume", "--run-dir", str(tmp_path / "run"), "--steps", "27000"]
     again = parse_sweep(resume)
-    assert (again.options.pruner, again.pruner.first(27000)) == ("asha", 100)
+    assert (again.options.pruner, again.pruner.first_rung) == ("asha", 512)
     for words in (["--pruner", "none"], ["--pruner.first-rung", "1000"], ["--score", "return"]):
         with pytest.raises(ConfigError, match="a resumed sweep keeps its own"):
             parse_sweep([*resume, *words])
