@@ -146,8 +146,8 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
 def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tuple[list[str], str]:
     """Return the arguments with a preset if they name none, and a note about it.
 
-    It is that of the run to resume, or the one that is recommended for `--env`. Where no environment is named, it is
-    that of the log of `--offline` or `--init-replay`.
+    It is that of the run to resume, or the one that is recommended for `--env`, or for `env` in the file of `--config`.
+    Where no environment is named, it is that of the log of `--offline` or `--init-replay`.
 
     Raises:
         ConfigError: the environment is unknown, or LASER does not support it; a log whose environment is needed cannot
@@ -168,9 +168,14 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     if given.values.get("resume", "false") != "false" and run_dir:
         saved = read_record(Path(run_dir))["config"].get("preset")
         return [*([saved] if isinstance(saved, str) and saved in find_presets() else []), *arguments], ""
+    of_file = {} if env or "config" not in given.values else read_config_file(Path(given.values["config"]))
+    env = env or str(of_file.get("env", "")).strip()
     if not env:
         return arguments, ""
-    preset, why = recommend(task_ids(env)[0])
+    settings = {key: text for key, text in given.values.items() if key.startswith("environment.")}
+    # What is wrong with them is said with all other mistakes.
+    how = _with_values(load_preset("vectors"), given.values.get("config"), settings)[0].environment
+    preset, why = recommend(task_ids(env)[0], how)
     return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"
 
 

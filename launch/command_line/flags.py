@@ -70,6 +70,8 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
             result.values[key[3:]] = "false"
             on_and_off[key[3:]].add(False)
         elif follows:
+            if key == "config" and key in result.values:
+                result.problems.append(Problem(key, "is given twice", "put all settings into one file"))
             result.values[key] = waiting.pop(0)
         else:
             result.valueless.append(key)

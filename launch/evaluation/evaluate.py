@@ -43,6 +43,7 @@ from launch.records.run_directory import RunDirectory
 from launch.records.run_names import slug
 from launch.records.run_record import read_record, saved_config
 from launch.records.saved_state import check_saved_state, saved_statistics
+from launch.records.settings_schedule import SCHEDULE_NAME, last_settings
 from launch.records.trust import remember, trust_run
 from launch.records.videos import find_video_problems, save_video
 from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unless_hung
@@ -220,7 +221,9 @@ class _Game:
                 record = read_record(path)
                 facts = record["member"]
                 recorded.append(MemberRecord(path / "metrics.db", record["config"]["env"], facts["overrides"]))
-                members.append(MemberEvaluation(facts["index"], facts["overrides"], self.play(path)))
+                ended = last_settings(path / SCHEDULE_NAME)
+                played = self.play(path)
+                members.append(MemberEvaluation(facts["index"], facts["overrides"], played, ended=ended))
             except OutputError:
                 raise  # a full disk concerns all members
             except (LaunchError, ConfigError) as error:

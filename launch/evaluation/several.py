@@ -12,7 +12,7 @@ import numpy as np
 
 from laser.config import ConfigError, Problem, raise_problems
 from laser.scoring.protocols import OverTasks
-from laser.scoring.statistics import bootstrap_interval, mean
+from laser.scoring.statistics import LEAST_SEEDS, mean_interval
 from launch.errors import LaunchError, OutputError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.evaluation_result import EvaluationResult, Interval, summarise_runs
@@ -57,13 +57,10 @@ class RunsEvaluation:
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """95 % bootstrap intervals of the mean over runs, of the tasks that several runs played."""
-        several = {task: values for task, values in self.means.items() if len(values) > 1}
-        # New generators, so that an interval depends on its runs only.
-        return {
-            task: bootstrap_interval(np.array(values)[:, None], mean, np.random.default_rng(0))
-            for task, values in several.items()
-        }
+        """Student's 95 % intervals of the mean over runs, of the tasks that at least three runs played."""
+        several = {task: values for task, values in self.means.items() if len(values) >= LEAST_SEEDS}
+        means = {task: mean_interval(values) for task, values in several.items()}
+        return {task: (mean - half, mean + half) for task, (mean, half) in means.items()}
 
     @cached_property
     def summary(self) -> dict[str, tuple[float, Interval]] | None:

@@ -25,7 +25,10 @@ _BUCKET_ENDS = known_key("buckets/ends_at")
 
 @dataclass(frozen=True)
 class MemberEvaluation:
-    """Evaluation of one member: its overrides, and its result or the reason why it could not play."""
+    """Evaluation of one member: its overrides, and its result or the reason why it could not play.
+
+    `ended` holds the settings that population based training changed, as they were at the end.
+    """
 
     number: int
     overrides: dict[str, str]
@@ -33,12 +36,14 @@ class MemberEvaluation:
     error: str = ""
     episodes: EpisodeCounts | None = None
     """Of a member that could not play."""
+    ended: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the member's entry in the object that `--json` prints."""
         counts = {} if self.episodes is None else self.episodes.to_json()
         played = counts | {"error": self.error} if self.result is None else self.result.to_json()
-        return {"member": self.number, "overrides": self.overrides} | played
+        ended = {"ended": dict(self.ended)} if self.ended else {}
+        return {"member": self.number, "overrides": self.overrides} | ended | played
 
     @property
     def score(self) -> float:
@@ -138,7 +143,7 @@ class SweepEvaluation:
         """Return the output of `laser eval`."""
         rows = [("member", "mean return", "95 % interval", "normalised", "settings")]
         for member in sorted(self.members, key=lambda member: -member.score):
-            settings = ", ".join(f"{key}={value}" for key, value in member.overrides.items())
+            settings = ", ".join(f"{key}={value}" for key, value in {**member.overrides, **member.ended}.items())
             if member.result is None:
                 rows.append((str(member.number), "none", "", "", f"{settings}  ({member.error})"))
                 continue

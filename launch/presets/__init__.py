@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from laser.config import ConfigError, Problem, find_problems, raise_problems
@@ -52,6 +53,9 @@ def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConf
     if known not in presets:
         from launch.settings.values import nearest
 
+        if (Path(name) / "config.json").is_file():
+            wrong = f"{name} is a run's directory, and no preset"
+            raise ConfigError([Problem("preset", wrong, f"to continue it: --resume --run-dir {name}")])
         best = nearest(known, list(presets))
         remedy = f"did you mean {best}?" if best else f"presets are {', '.join(presets)}"
         raise ConfigError([Problem("preset", f"there is no preset {name!r}", remedy)])

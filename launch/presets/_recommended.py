@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from laser.environments.config import EnvironmentConfig
     from laser.specs import EnvironmentSpec
 
 _SMALL_PICTURE = 20  # pixels
@@ -30,11 +31,12 @@ _BY_ID = {
 }
 
 
-def recommend(env: str) -> Recommendation:
+def recommend(env: str, how: EnvironmentConfig | None = None) -> Recommendation:
     """Return the recommended preset of an environment.
 
     Args:
         env: its id. Environments of unknown suites are built once, to read their spaces.
+        how: they are built so; None: as they are without settings.
 
     Raises:
         ConfigError: the id is unknown, or LASER does not support its spaces.
@@ -44,7 +46,7 @@ def recommend(env: str) -> Recommendation:
     from laser.environments import describe_environment
     from laser.environments.config import EnvironmentConfig
 
-    return recommend_for(describe_environment(env, EnvironmentConfig()))
+    return recommend_for(describe_environment(env, how or EnvironmentConfig()))
 
 
 def recommend_for(environment: EnvironmentSpec) -> Recommendation:

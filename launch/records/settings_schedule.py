@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, find_problems, key_of
+from launch.formats import short
 from launch.records.atomic_files import replace_file
 from launch.settings.train_config import TrainConfig
 
+SCHEDULE_NAME = "schedule.json"
+"""File in a member's directory with its settings schedule, traced back through its ancestors."""
 _KEY = "settings-schedule"
 _SECTION = "algorithm."
 
@@ -67,6 +70,17 @@ def field_names(settings: Mapping[str, float]) -> dict[str, float]:
 def setting_keys(fields: Mapping[str, float]) -> dict[str, float]:
     """Return settings by the command line's keys: `learning_rate` -> `algorithm.learning-rate`."""
     return {_SECTION + key_of(name): value for name, value in fields.items()}
+
+
+def last_settings(path: Path) -> dict[str, str]:
+    """Return the settings that a schedule changed, as texts, as they were at its end; {} without the file.
+
+    Raises:
+        ConfigError: see `read_changes`.
+    """
+    if not path.is_file():
+        return {}
+    return {key: short(value) for change in read_changes(path) for key, value in change.settings.items()}
 
 
 def read_changes(path: Path) -> list[SettingsChange]:

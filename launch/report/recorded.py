@@ -21,12 +21,11 @@ from launch.records.run_directory import RunDirectory
 from launch.records.run_record import config_from_record, read_record
 from launch.records.saved_state import check_saved_state
 from launch.records.series import EMPTY, Latest, Series, read_latest, read_series
-from launch.records.settings_schedule import read_changes
+from launch.records.settings_schedule import SCHEDULE_NAME, read_changes
 from launch.records.tick import Tick
 from launch.report.repeating import sweep_command, train_command
 from launch.settings.train_config import NOT_FLAGS, TrainConfig
 from launch.settings.values import find_leaves, show
-from launch.sweeps.evolution import SCHEDULE_NAME
 from learner.checkpoint import NoCheckpointError, load_newest_checkpoint
 
 _MOST_VIDEO_BYTES = 16_000_000

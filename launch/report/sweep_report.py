@@ -15,12 +15,11 @@ from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
 from launch.formats import short
 from launch.records.lineage import Decision, Lineage, ancestry
 from launch.records.listing import was_pruned
-from launch.records.settings_schedule import SettingsChange, read_changes
+from launch.records.settings_schedule import SCHEDULE_NAME, SettingsChange, read_changes
 from launch.report.page import Page
 from launch.report.pictures import NUM_STYLES, THEMES, Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
 from launch.report.run_report import add_settings
-from launch.sweeps.evolution import SCHEDULE_NAME
 
 
 @dataclass(frozen=True)

@@ -210,15 +210,23 @@ class MemberSupervisor:
         if not interval or self._is_evaluating or snapshot.env_steps - self._evaluated_at < interval:
             return
         if self._begin_evaluation(snapshot):
-            self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
+            self._evaluated_at += self._num_due(snapshot)
             self._sampler_returns.evaluating()
 
     def start_last_evaluation(self, snapshot: Snapshot) -> None:
-        """Begin an evaluation of the agent as it ends, if evaluations are filmed, or are all that it ever plays."""
+        """Begin an evaluation of the agent as it ends, if it is due, filmed, or all that the agent ever plays."""
         config = self.topology.config
         self.collect_evaluation()  # one that has ended since the last look would be lost
-        if (config.capture_video or config.offline) and not self._is_evaluating:
+        is_due = 0 < config.evaluation_interval <= snapshot.env_steps - self._evaluated_at
+        if (config.capture_video or config.offline or is_due) and not self._is_evaluating:
             self._is_last = self._begin_evaluation(snapshot)
+            if self._is_last and is_due:
+                self._evaluated_at += self._num_due(snapshot)
+
+    def _num_due(self, snapshot: Snapshot) -> int:
+        """Return the env steps of the whole intervals since the last evaluation that was due."""
+        interval = self.topology.config.evaluation_interval
+        return (snapshot.env_steps - self._evaluated_at) // interval * interval
 
     @property
     def _is_evaluating(self) -> bool:

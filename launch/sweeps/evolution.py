@@ -12,7 +12,7 @@ from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
 from launch.records.lineage import Decision, Lineage, schedules
 from launch.records.run_directory import RunDirectory
-from launch.records.settings_schedule import field_names, write_changes
+from launch.records.settings_schedule import SCHEDULE_NAME, field_names, write_changes
 from launch.runtimes.runtime import Worker
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
@@ -22,8 +22,6 @@ from learner.learner import Learner
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SCHEDULE_NAME = "schedule.json"
-"""File in a member's directory with its settings schedule, traced back through its ancestors."""
 _CALL_DEADLINE_S = 120.0
 
 

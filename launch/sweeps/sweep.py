@@ -18,7 +18,7 @@ from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.run_directory import RunDirectory, open_run
-from launch.records.settings_schedule import read_changes
+from launch.records.settings_schedule import SCHEDULE_NAME, read_changes
 from launch.restart_link import announce
 from launch.settings.values import show
 from launch.standard_output import name_long_waits, say
@@ -28,7 +28,7 @@ from launch.supervision.schedule import Evolution
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
 from launch.supervision.training_result import result_of
-from launch.sweeps.evolution import SCHEDULE_NAME, PopulationTraining
+from launch.sweeps.evolution import PopulationTraining
 from launch.sweeps.halving import rungs_below
 from launch.sweeps.population import find_strangers
 from launch.sweeps.pruning import RECORD_NAME, Pruning

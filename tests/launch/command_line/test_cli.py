@@ -425,6 +425,56 @@ def test_an_environment_without_a_preset_takes_the_recommended_one_and_says_so(c
     assert line.startswith("error: env: unknown environment 'CartPol-v1'; did you mean CartPole-v1")
 
 
+SWITCHING = """
+import gymnasium
+import numpy as np
+
+
+class Switching(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def __init__(self, kind):
+        self.action_space = gymnasium.spaces.Discrete(2) if kind == "buttons" else gymnasium.spaces.Box(-1.0, 1.0, (2,))
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+"""
+
+
+@pytest.fixture
+def switching(tmp_path, monkeypatch):
+    """The id of an environment whose actions depend on an argument that it needs."""
+    (tmp_path / "switching.py").write_text(SWITCHING)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "switching:Switching"
+
+
+def test_the_recommended_preset_is_for_the_environment_as_it_is_built(calls, capsys, switching):
+    words = ["train", "--env", switching, "--environment.kwargs.kind"]
+    assert run(capsys, *words, "buttons")[2].startswith("preset: box2d, ")
+    assert run(capsys, *words, "stick")[2].startswith("preset: mujoco, ")
+    assert calls[-1].environment.kwargs == {"kind": "stick"}
+
+
+def test_the_environment_may_stand_in_the_file(calls, capsys, tmp_path, switching):
+    path = tmp_path / "a.toml"
+    path.write_text(f'env = "{switching}"\n[environment.kwargs]\nkind = "stick"\n')
+    assert run(capsys, "train", "--config", str(path))[2].startswith(f"preset: mujoco, recommended for {switching}")
+    assert (calls[0].env, calls[0].environment.kwargs) == (switching, {"kind": "stick"})
+    words = ["train", "cartpole", "--config", str(path), "--config", str(path)]
+    assert errors(capsys, *words)[0] == "error: config: is given twice; put all settings into one file"
+
+
+def test_a_runs_directory_in_place_of_a_preset_is_recognised(capsys, tmp_path):
+    (tmp_path / "config.json").touch()
+    assert errors(capsys, "train", "--resume", str(tmp_path)) == [
+        f"error: preset: {tmp_path} is a run's directory, and no preset; to continue it: --resume --run-dir {tmp_path}"
+    ]
+
+
 def test_presets_are_listed_by_task(calls, capsys):
     code, out, _ = run(capsys, "presets")
     assert code == 0

@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from laser.scoring.scores import find_reference
 from launch.__main__ import main
 from launch.errors import NothingToResumeError
 from launch.evaluation.evaluate import evaluate
-from launch.evaluation.several import evaluate_runs
+from launch.evaluation.several import RunsEvaluation, evaluate_runs
 
 FIRST, SECOND = "mini/Catch-v0", "mini/SparseCatch2-v0"
 
@@ -42,8 +43,8 @@ def test_each_is_as_alone_and_the_mean_is_over_runs(runs, capsys):
     (task,) = found["tasks"].values()
     assert task["mean_returns"] == means
     assert task["mean_return"] == pytest.approx(statistics.fmean(means))
-    assert min(means) <= task["interval"][0] <= task["mean_return"] <= task["interval"][1] <= max(means)
-    assert f"{FIRST}, 2 runs: mean return {statistics.fmean(means):,.2f}" in printed.out
+    assert task["interval"] is None, "two runs have none that means anything"
+    assert f"{FIRST}, 2 runs: mean return {statistics.fmean(means):,.2f}\n" in printed.out
     assert found["summary"] is None
 
 
@@ -54,7 +55,17 @@ def test_games_are_summarised_by_normalised_scores(runs):
     assert list(found.means) == [FIRST, SECOND]
     uneven = evaluate_runs(list(runs.values())[:3], episodes=4, quiet=True)
     assert uneven.summary is None
-    assert list(uneven.intervals) == [FIRST]
+    assert list(uneven.means) == [FIRST, SECOND]
+
+
+def test_the_interval_over_runs_is_students_from_three_runs_on():
+    def of(values):
+        tasks = [SimpleNamespace(tasks=[SimpleNamespace(id="a", mean_return=value)]) for value in values]
+        return RunsEvaluation(tasks, []).intervals
+
+    assert of([1.0, 2.0]) == {}
+    # The half width is 4.303 (97.5 % of Student's with two degrees of freedom) deviations of the mean.
+    assert of([1.0, 2.0, 3.0])["a"] == pytest.approx((2.0 - 4.3027 / 3**0.5, 2.0 + 4.3027 / 3**0.5), abs=1e-3)
 
 
 def test_a_run_that_cannot_play_does_not_hold_up_the_others(runs, tmp_path, capsys):

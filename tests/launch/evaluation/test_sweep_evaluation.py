@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from launch.errors import NothingToResumeError
 from launch.evaluation.evaluate import evaluate
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
+from launch.formats import short
 from launch.presets import change, load_preset
 from launch.records.metrics_db import MetricsDb
+from launch.records.settings_schedule import SCHEDULE_NAME, SettingsChange, write_changes
 from launch.records.tick import Tick
 from launch.standard_output import finite
 from launch.sweeps.sweep import sweep
@@ -40,6 +43,21 @@ def swept(tmp_path_factory):
     assert vars(result.best_curve) == result.to_json()["best_curve"]
     assert "point-wise best while training, normalised median" in closing_table(result, "")
     return result.run_dir
+
+
+def test_a_member_is_listed_with_the_settings_that_a_population_changed(swept, tmp_path, capsys):
+    """Whoever copies the winner's settings needs those that it ended with."""
+    place = shutil.copytree(swept, tmp_path / "sweep")
+    changes = [
+        SettingsChange(100, {"algorithm.learning-rate": 2e-4}),
+        SettingsChange(200, {"algorithm.entropy-cost": 0.5}),
+    ]
+    write_changes(place / "members" / "1" / SCHEDULE_NAME, changes)
+    result = evaluate(place, 2)
+    assert f"algorithm.learning-rate={short(2e-4)}, algorithm.entropy-cost=0.5" in capsys.readouterr().out
+    (_, second, _) = result.to_json()["members"]
+    assert second["overrides"] == {"algorithm.learning-rate": "0.001"}
+    assert second["ended"] == {"algorithm.learning-rate": short(2e-4), "algorithm.entropy-cost": "0.5"}
 
 
 def test_every_member_plays_and_the_best_is_named(swept, capsys):
