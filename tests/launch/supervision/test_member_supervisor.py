@@ -143,6 +143,20 @@ def test_evaluations_that_failed_are_counted_under_their_reasons(supervisor, mon
     }
 
 
+def test_an_evaluation_that_is_due_when_the_run_ends_is_made(supervisor, monkeypatch):
+    topology = supervisor.topology
+    wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    interval, done = topology.config.evaluation.interval, Future()
+    done.set_exception(EnvironmentFailedError("raised", "no"))
+    monkeypatch.setattr(topology.evaluator, "call", lambda *arguments: done)
+    supervisor.start_last_evaluation(SimpleNamespace(env_steps=interval - 1))
+    assert supervisor.evaluation is None
+    supervisor.start_last_evaluation(SimpleNamespace(env_steps=interval + 1))
+    assert supervisor.evaluation is done
+    supervisor.start_last_evaluation(SimpleNamespace(env_steps=interval + 2))
+    assert supervisor.evaluation is None, "it has been made, and the next one is not due"
+
+
 def test_the_last_evaluation_takes_no_earlier_ones_place(supervisor, monkeypatch):
     topology = supervisor.topology
     wait(topology.learner.call(Learner.warm_up), 60.0, "the learner")
