@@ -41,7 +41,7 @@ class LoadedPolicy:
         is_real = isinstance(environment.actions, ContinuousActions)
         self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
         self._arrays = {
-            name: ArrayReader(spec, _shape(spec), "float64")
+            name: ArrayReader(spec, _shape(spec), "uint8", spec.holds if isinstance(spec, VectorSpec) else "numbers")
             for name, spec in environment.without_action_masks().observations.items()
         }
         self._state = self.initial_state()
@@ -182,9 +182,11 @@ def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray,
     if isinstance(spec, VectorSpec) and spec.alphabet:
         is_batch = not isinstance(value, str)
         return reader.array_of(name, value if is_batch else [value], 1), is_batch
-    array = np.asarray(value, np.uint8 if isinstance(spec, FramesSpec) else None)
+    array = np.asarray(value)
     if isinstance(spec, FramesSpec):
         own = spec.frame_shape
+        if array.dtype == bool and spec.high == 1:  # the spec does not say whether 0 and 1 were bools
+            array = array.view(np.uint8)
         if spec.channels_first and array.ndim >= 3 and array.shape[-2:] == own[:2]:
             array = np.moveaxis(array, -3, -1)
         if spec.stack == 1 and array.shape[-len(own) :] == own and array.shape[-len(shape) :] != shape:
@@ -197,4 +199,5 @@ def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray,
             f"observation {name} must have shape {shape}, or (N, ...) of it for a batch, got {np.shape(value)}"
         )
     rows = array if is_batch else array[None]
-    return np.array(rows, order="C") if isinstance(spec, FramesSpec) else reader.convert(name, rows), is_batch
+    reader.check(name, rows, 1)
+    return np.array(rows, np.uint8, order="C") if isinstance(spec, FramesSpec) else reader.convert(name, rows), is_batch

@@ -121,6 +121,45 @@ def test_observations_that_do_not_fit_are_refused(observation, words):
         make(spaces.Box(-1, 1, (3,))).act(observation)
 
 
+PICTURES = spaces.Box(0, 255, (24, 20), np.uint8)
+BYTES = np.full((1, 24, 20), 200)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "words"),
+    [
+        (PICTURES, BYTES / 255.0, "observation must have uint8, got float64"),
+        (PICTURES, np.full((1, 24, 20), np.nan, np.float32), "observation must have uint8, got float32"),
+        (PICTURES, BYTES * 2, "observation must have uint8, got int64"),
+        (spaces.Dict({"pic": PICTURES}), {"pic": np.stack([BYTES / 255.0] * 2)}, "pic must have uint8, got float64"),
+        (PICTURES, BYTES > 0, "observation must have uint8, got bool"),
+        (spaces.MultiBinary(3), np.array([2, 0, 5]), "observation must hold 0s and 1s, got 2"),
+        (spaces.MultiBinary(3), np.array([0.5, 0, 1]), "observation must hold 0s and 1s, got 0.5"),
+        (spaces.Box(0, 9, (3,), np.int32), np.full(3, 0.5), "observation must have an integer dtype, as its space"),
+        (spaces.Discrete(4), 1.5, "observation must have an integer dtype, got float64"),
+        (spaces.MultiDiscrete([3, 4]), np.array([0.9, 2.9]), "observation must have an integer dtype, got float64"),
+        (spaces.Box(-1, 1, (3,)), ["1", "2", "3"], "observation must have a real dtype, got <U1"),
+    ],
+)
+def test_observations_of_another_scale_are_refused_as_in_training(space, observation, words):
+    with pytest.raises(ValueError, match=words):
+        make(space).act(observation)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_pictures_of_bools_may_be_bools_or_bytes(dtype):
+    policy = make(spaces.Box(0, 1, (24, 20), bool), greedy=True)
+    picture = np.random.default_rng(0).random((24, 20)) < 0.5
+    assert policy.act(picture.astype(dtype)) == policy.act(picture.astype(np.uint8))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Box(0, 9, (3,), np.int32), spaces.Box(-1, 1, (3,))])
+def test_numbers_may_come_as_lists(space):
+    policy = make(space, greedy=True)
+    assert policy.act([1, 0, 1]) == policy.act(np.array([1, 0, 1]))
+    assert policy.act([[1, 0, 1]] * 2).shape == (2,)
+
+
 def test_all_arrays_of_a_batch_have_as_many_rows():
     policy = make(spaces.Dict({"a": spaces.Box(-1, 1, (2,)), "b": spaces.Discrete(3)}))
     assert policy.act({"a": np.zeros((2, 2)), "b": np.array([0, 2])}).shape == (2,)
