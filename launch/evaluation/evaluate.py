@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from actors.evaluator import Evaluator
 from actors.film import Film
@@ -49,6 +49,7 @@ from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unle
 from launch.runtimes.host import Host
 from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
+from launch.settings.values import nearest
 from launch.standard_output import name_long_waits, say
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
@@ -107,10 +108,11 @@ def evaluate(
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
-        ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
-            cannot be drawn.
+        ConfigError: there is no such checkpoint, an environment cannot be made or has other spaces, or a video was
+            asked for and the environment cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
+    _check_which(checkpoint)
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
@@ -347,9 +349,11 @@ def load_policy(
         trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
+        ConfigError: `checkpoint` is neither.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
     """
+    _check_which(checkpoint)
     if trust:
         trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
@@ -412,9 +416,11 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     """Return the agent saved in a run directory.
 
     Raises:
+        ConfigError: `which` is neither the newest nor the best.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
     """
+    _check_which(which)
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
@@ -425,3 +431,12 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     for warning in bad:
         warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=2)
     return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
+
+
+def _check_which(which: Any) -> None:
+    """Raise `ConfigError` if a checkpoint is asked for by a word that is none of `Which`."""
+    words = get_args(Which)
+    if which not in words:
+        best = nearest(str(which), list(words))
+        remedy = f"did you mean {best}?" if best else ""
+        raise ConfigError([Problem("checkpoint", f"must be one of {', '.join(words)}, got {which!r}", remedy)])

@@ -17,13 +17,16 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from actors.policy import Policy
 from laser.algorithms.impala import ImpalaConfig
+from laser.config import ConfigError
 from laser.environments.spaces import action_writer, observation_reader
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.__main__ import main
 from launch.errors import LaunchError, OutputError
-from launch.evaluation.evaluate import evaluate
+from launch.evaluation.evaluate import evaluate, load_policy
 from launch.evaluation.loaded_policy import LoadedPolicy
+from launch.export.export import export
+from launch.export.options import ExportOptions
 from launch.presets import change, load_preset
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
@@ -140,6 +143,28 @@ def test_training_is_no_remedy_for_an_environment_that_raises(swept, fails, tmp_
     fails[FAILING[1]] = "reset"
     with pytest.raises(LaunchError, match="SecondMoodyCartPole-v0: KeyError"):
         evaluate(copy, 1, quiet=True)
+
+
+CALLS = [
+    (load_policy, {}),
+    (evaluate, {"episodes": 1, "quiet": True}),
+    (lambda run, checkpoint: export(run, ExportOptions(format="torch", checkpoint=checkpoint)), {}),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments"), CALLS, ids=["load_policy", "evaluate", "export"])
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("bset", "checkpoint: must be one of newest, best, got 'bset'; did you mean best?"),
+        ("x", "checkpoint: must be one of newest, best, got 'x'"),
+        (["best"], "checkpoint: must be one of newest, best, got ['best']; did you mean best?"),
+    ],
+)
+def test_only_the_newest_or_the_best_checkpoint_is_loaded(swept, call, arguments, word, line):
+    with pytest.raises(ConfigError) as caught:
+        call(swept / "members" / "0", checkpoint=word, **arguments)
+    assert str(caught.value) == line
 
 
 def test_a_full_disk_is_every_members(swept, monkeypatch):
