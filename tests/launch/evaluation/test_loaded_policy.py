@@ -1,5 +1,7 @@
 """A loaded policy takes one observation or a batch, deterministic or sampled, with its state kept or by hand."""
 
+import math
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -94,6 +96,43 @@ def test_an_episode_may_begin_in_one_environment_only():
         np.testing.assert_array_equal(after[name][1], fresh[name][1])
     with pytest.raises(ValueError, match=r"where must have shape \(3,\), got \(2,\)"):
         policy.reset(np.array([True, False]))
+
+
+@pytest.mark.parametrize("where", [[False, True, True], [0, 1, 1], np.array([0, 1, 1], np.uint8)])
+def test_zeros_and_ones_say_where_an_episode_begins(where):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    policy.act(np.ones((3, 3)))
+    policy.reset(where)
+    assert policy._state.first.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("where", [[0, 1, 2], [0, -1, 1], [0.0, 1.0, 0.5], [None, True, False], ["a", "b", "c"]])
+def test_only_zeros_and_ones_say_where_an_episode_begins(where):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    policy.act(np.ones((3, 3)))
+    with pytest.raises(ValueError, match="where must hold True or False of each environment, got"):
+        policy.reset(np.array(where))
+    assert not policy._state.first.any()
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"),
+    [
+        (None, "reward must be a number, or 3 numbers for 3 observations, got None"),
+        ("1", "reward must be a number, or 3 numbers for 3 observations, got '1'"),
+        ([1.0, 2.0], "reward must be a number, or 3 numbers for 3 observations"),
+        ([1.0, None, 2.0], "reward must be a number, or 3 numbers for 3 observations"),
+        (math.nan, "reward is not finite: nan of environment 0"),
+        ([0.0, 1.0, math.inf], "reward is not finite: inf of environment 2"),
+        (1e30, "reward is beyond"),
+    ],
+)
+def test_rewards_must_be_finite_numbers(reward, words):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    with pytest.raises(ValueError, match=words):
+        policy.act(np.ones((3, 3)), reward=reward)
+    assert policy.act(np.ones((3, 3)), reward=[1, 2, 3]).shape == (3,)
+    assert policy._state.last_reward.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_a_memory_is_not_mixed_up_between_numbers_of_environments():
