@@ -216,8 +216,8 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
     holds: dict[str, Holds] = {"f": "floats", "i": "integers", "u": "integers", "b": "bits"}
     held = holds[space.dtype.kind]
     # A space of floats leaves its kind open, since it depends on the first array that its environment gives.
-    spec = VectorSpec(shape, layout=layout, holds="numbers" if held == "floats" else held)
-    return ArrayReader(spec, shape, collected, held)
+    vector = VectorSpec(shape, layout=layout, holds="numbers" if held == "floats" else held)
+    return ArrayReader(vector, shape, collected, held)
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:
