@@ -14,7 +14,7 @@ from actors.film import Film
 from actors.heartbeat import CLOSING, CONSTRUCTION
 from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy
-from laser.config import ConfigError, Problem, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.environments import (
     EnvironmentConfig,
     EnvironmentFailedError,
@@ -35,6 +35,7 @@ from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
+from launch.evaluation.options import EvalOptions
 from launch.evaluation.playing import Playing
 from launch.evaluation.starts import behind_starts
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
@@ -108,8 +109,8 @@ def evaluate(
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
-        ConfigError: there is no such checkpoint, an environment cannot be made or has other spaces, or a video was
-            asked for and the environment cannot be drawn.
+        ConfigError: an argument is out of range or of another type, there is no such checkpoint, an environment cannot
+            be made or has other spaces, or a video was asked for and the environment cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
     _check_which(checkpoint)
@@ -117,6 +118,24 @@ def evaluate(
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
     id = id_of(env) if callable(env) else str(env)
+    options = EvalOptions(
+        episodes=episodes,
+        checkpoint=checkpoint,
+        greedy=greedy,
+        num_envs=num_envs,
+        seed=seed,
+        device=str(device),
+        max_noops=max_noops,
+        sticky_actions=sticky_actions,
+        max_episode_frames=max_episode_frames,
+        test_levels=test_levels,
+        log=log,
+        video=video,
+        curve=curve,
+        trust=trust,
+        quiet=quiet,
+    )
+    raise_problems(list(find_problems(options)))
     game = _Game(
         id,
         dict(kwargs or {}),

@@ -167,6 +167,23 @@ def test_only_the_newest_or_the_best_checkpoint_is_loaded(swept, call, arguments
     assert str(caught.value) == line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"episodes": 0}, "episodes: must be at least 1, got 0"),
+        ({"episodes": -1}, "episodes: must be at least 1, got -1"),
+        ({"episodes": "3"}, "episodes: must be a whole number, got '3'"),
+        ({"num_envs": 0}, "num-envs: must be in [1, 4096], got 0"),
+        ({"seed": 0.5}, "seed: must be a whole number, got 0.5"),
+        ({"curve": "mode"}, "curve: must be one of median, mean_capped, got 'mode'"),
+    ],
+)
+def test_arguments_of_an_evaluation_are_checked_like_its_flags(swept, arguments, line):
+    with pytest.raises(ConfigError) as caught:
+        evaluate(swept, **{"episodes": 1, "quiet": True, **arguments})
+    assert str(caught.value) == line
+
+
 def test_a_full_disk_is_every_members(swept, monkeypatch):
     errors = [OutputError("run-dir", "no space left", "free some")]
 
