@@ -39,7 +39,8 @@ def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
         return None
     if picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.size:
         return picture
-    wrong = f"render() must return uint8 [height, width, 3], got {picture.dtype} {list(picture.shape)}"
+    got = "no numbers" if picture.dtype == object else f"{picture.dtype} {list(picture.shape)}"
+    wrong = f"render() must return uint8 [height, width, 3], got {got}"
     warnings.warn(f"{id} cannot be drawn here: {wrong}", RuntimeWarning, stacklevel=3)
     return None
 
