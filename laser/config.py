@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Bounds:
     below: float | None = None
     allow_infinite: bool = False
 
-    def complaint(self, value: float) -> str | None:
+    def complaint(self, value: Any) -> str | None:
         """Return the rule that `value` breaks and the value, or None if it is in range."""
         if math.isnan(value) or (math.isinf(value) and not self.allow_infinite):
             return f"must be a finite number, got {value}"
@@ -137,23 +140,35 @@ def _read_infos(config_type: type) -> dict[str, FieldInfo]:
 
 
 def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
-    """Yield every mistake in a tree of configs: ranges, literals, then each config's own `problems()`.
+    """Yield every mistake in a tree of configs: types, ranges, literals, then each config's own `problems()`.
 
-    Keys are full paths as users write them (`algorithm.learning-rate`).
+    Keys are full paths as users write them (`algorithm.learning-rate`). Where a type is wrong, no config of the tree is
+    asked for rules of its own, since these compute with the values.
     """
+    mistyped = {problem.key: problem for problem in _find_mistyped(config, prefix)}
+    yield from _find_problems(config, prefix, mistyped)
+
+
+def _find_problems(config: Any, prefix: str, mistyped: Mapping[str, Problem]) -> Iterator[Problem]:
     before = len(prefix)
     found_here = False
     for name, info in field_infos(type(config)).items():
         value = getattr(config, name)
         key = prefix + key_of(name)
+        if key in mistyped:
+            found_here = True
+            yield mistyped[key]
+            continue
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            yield from find_problems(value, key + ".")
+            yield from _find_problems(value, key + ".", mistyped)
             continue
         for item in value if isinstance(value, tuple) else (value,):
             wrong = _complaint(item, info)
             if wrong:
                 found_here = True
                 yield Problem(key, wrong)
+    if mistyped:
+        return
     own_rules = getattr(config, "problems", None)
     single_rules = getattr(config, "single_problems", None)
     if single_rules is not None:
@@ -165,6 +180,21 @@ def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
             yield dataclasses.replace(problem, key=prefix[:before] + problem.key)
 
 
+def with_own_numbers(value: Any) -> Any:
+    """Return a tree of configs, or a value of one, with Python's numbers instead of NumPy's, which JSON cannot hold."""
+    if type(value) is tuple:
+        items = tuple(map(with_own_numbers, value))
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        old = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
+        new = {name: with_own_numbers(item) for name, item in old.items()}
+        changed = {name: item for name, item in new.items() if item is not old[name]}
+        return dataclasses.replace(value, **changed) if changed else value
+    if type(value) in (bool, int, float, str, type(None)) or not isinstance(value, numbers.Real):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
 def raise_problems(problems: list[Problem]) -> None:
     """Raise `ConfigError` with all problems, if there are any."""
     if problems:
@@ -174,6 +204,51 @@ def raise_problems(problems: list[Problem]) -> None:
 def _complaint(value: Any, info: FieldInfo) -> str | None:
     if get_origin(info.type) is Literal and value not in get_args(info.type):
         return f"must be one of {', '.join(map(str, get_args(info.type)))}, got {value!r}"
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return None
     return (info.bounds or Bounds(allow_infinite=False)).complaint(value)
+
+
+def _find_mistyped(config: Any, prefix: str) -> Iterator[Problem]:
+    """Yield a problem for each value of a tree of configs that has another type than its field declares."""
+    for name, info in field_infos(type(config)).items():
+        value, key = getattr(config, name), prefix + key_of(name)
+        wanted = _wanted(value, info.type)
+        if wanted:
+            text = repr(value)
+            yield Problem(key, f"must be {wanted}, got {text if len(text) <= 80 else text[:77] + '...'}")
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from _find_mistyped(value, key + ".")
+
+
+def _wanted(value: Any, hint: Any) -> str:
+    """Return in words what a value of a declared type is, or "" if this value is one."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        wanted = [_wanted(value, item) for item in arguments]
+        return "" if "" in wanted else " or ".join(wanted)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return "a tuple"
+        wanted = [words for item in value if (words := _wanted(item, arguments[0]))]
+        return f"a tuple, and each of its items {wanted[0]}" if wanted else ""
+    if hint in _TYPES:
+        of, words = _TYPES[hint]
+        is_odd_bool = isinstance(value, bool) and hint is not bool
+        return "" if isinstance(value, of) and not is_odd_bool else words
+    if origin is Mapping:
+        return "" if isinstance(value, Mapping) else "a mapping of names to values"
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return "" if isinstance(value, hint) else f"of the class {hint.__name__}"
+    return ""
+
+
+# The abstract numbers include those of NumPy, which is not imported here.
+_TYPES: dict[Any, tuple[type, str]] = {
+    bool: (bool, "true or false"),
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+    str: (str, "text"),
+    Path: (Path, "a path"),
+    type(None): (type(None), "none"),
+}

@@ -75,6 +75,9 @@ class FramesSpec:
         return self.stack * (self.frame_shape[2] if len(self.frame_shape) == 3 else 1)
 
 
+VectorHolds = Literal["numbers", "integers", "bits"]
+"""What the numbers of a vector may be: anything real, integers, or 0 and 1 of MultiBinary and of bools."""
+
 Layout = Literal["", "channels_last", "channels_first"]
 """Order of a picture's axes: (height, width), with channels before or behind them; "": no picture."""
 
@@ -87,11 +90,13 @@ class VectorSpec:
         shape: shape of one observation; `()` for a scalar.
         alphabet: for a text: its letters; shape is then (longest text, letters), one-hot; "": no text.
         layout: for a picture that does not hold bytes: where its channels are; networks see its numbers as they are.
+        holds: what the environment's numbers may be; everything else here is the same for all of them.
     """
 
     shape: tuple[int, ...]
     alphabet: str = ""
     layout: Layout = ""
+    holds: VectorHolds = field(default="numbers", compare=False, repr=False)
 
     @property
     def picture(self) -> FramesSpec | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from laser.config import ConfigError, Problem
 from laser.torch_threads import torch_threads
 from launch.commands import resume_command
 from launch.recording.progress import Progress, closing_message
@@ -36,6 +37,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         Interrupted: Ctrl-C stopped the run, after its state was saved; it is a KeyboardInterrupt.
         StoppedError: SIGTERM stopped the run, after its state was saved.
     """
+    if not isinstance(config, TrainConfig):
+        raise ConfigError([Problem("config", f"must be a TrainConfig, got {config!r}", _remedy(config))])
     check_callbacks(callbacks)
     with ExitStack() as stack:
         stack.enter_context(name_long_waits(config.quiet))
@@ -67,3 +70,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         if not config.quiet:
             say(closing_message(snapshot, run.path, config.preset, config.steps, why_ended(outcome.finished, config)))
         return result
+
+
+def _remedy(config: Any) -> str:
+    return f"use laser.load_preset({config!r})" if isinstance(config, str) else "use one of laser.load_preset"

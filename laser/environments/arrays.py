@@ -191,7 +191,7 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         return ArrayReader(spec, space.shape, "int64")
     if isinstance(space, spaces.MultiBinary) and 0 not in space.shape:
         layout = pictures.layout(space.shape, "float32")
-        return ArrayReader(VectorSpec(space.shape, layout=layout), space.shape, "float32", "bits")
+        return ArrayReader(VectorSpec(space.shape, layout=layout, holds="bits"), space.shape, "float32", "bits")
     if isinstance(space, spaces.Text):
         alphabet = "".join(sorted(space.character_set))
         text = VectorSpec((int(space.max_length), len(alphabet)), alphabet)
@@ -214,7 +214,10 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     collected = "float64" if dtype not in ("float32", "float16") else "float32"
     holds: dict[str, Holds] = {"f": "floats", "i": "integers", "u": "integers", "b": "bits"}
-    return ArrayReader(VectorSpec(shape, layout=layout), shape, collected, holds[space.dtype.kind])
+    held = holds[space.dtype.kind]
+    # A space of floats leaves its kind open, since it depends on the first array that its environment gives.
+    vector = VectorSpec(shape, layout=layout, holds="numbers" if held == "floats" else held)
+    return ArrayReader(vector, shape, collected, held)
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:

@@ -28,12 +28,21 @@ from laser.specs import DiscreteActions, EnvironmentSpec
 
 
 def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
-    """Return the picture from `render`, or warn and return None if drawing fails: that must not end a run."""
+    """Return the picture from `render`, uint8 [height, width, 3]; else warn and return None.
+
+    Drawing that fails must not end a run.
+    """
     try:
-        return np.asarray(render(), np.uint8)
+        picture = np.asarray(render())
     except Exception as error:  # noqa: BLE001 - drivers and displays fail in many ways
         warnings.warn(f"{id} cannot be drawn here: {words_of(error)}", RuntimeWarning, stacklevel=3)
         return None
+    if picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.size:
+        return picture
+    got = "no numbers" if picture.dtype == object else f"{picture.dtype} {list(picture.shape)}"
+    wrong = f"render() must return uint8 [height, width, 3], got {got}"
+    warnings.warn(f"{id} cannot be drawn here: {wrong}", RuntimeWarning, stacklevel=3)
+    return None
 
 
 class SyncEnvironments:

@@ -13,7 +13,7 @@ from laser.scoring.published import find_published
 from laser.scoring.ranking import Ranking, rank_agents
 from laser.scoring.ranks import mean_winning_probabilities, winning_probabilities
 from laser.scoring.scores import atari_game, find_reference
-from launch.evaluation.evaluation_result import Interval, published_words, summarise_runs
+from launch.evaluation.evaluation_result import Summary, in_brackets, published_words, summarise_runs, summary_to_json
 
 HUMAN = "human"
 # Settings of a run that do not make another agent.
@@ -41,17 +41,11 @@ class AgentsCompared:
     means: dict[str, dict[str, float]]
     ranking: Ranking | None
     winning: dict[str, float]
-    summaries: dict[str, dict[str, tuple[float, Interval]]]
+    summaries: dict[str, Summary]
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as JSON values."""
-        summaries = {
-            agent: {
-                name: {"score": score, "interval": list(around) if self.num_seeds > 1 else None}
-                for name, (score, around) in summary.items()
-            }
-            for agent, summary in self.summaries.items()
-        }
+        summaries = {agent: summary_to_json(summary) for agent, summary in self.summaries.items()}
         ranking = {} if self.ranking is None else vars(self.ranking) | {"winning": self.winning}
         return {
             "games": self.games,
@@ -71,10 +65,7 @@ class AgentsCompared:
             names = list(next(iter(self.summaries.values())))
             rows = [["settings, normalised", *(name.replace("_", " ") for name in names)]]
             for agent, summary in self.summaries.items():
-                cells = [
-                    f"{score:.3f} ({low:.3f} to {high:.3f})" if self.num_seeds > 1 else f"{score:.3f}"
-                    for score, (low, high) in summary.values()
-                ]
+                cells = [f"{score:.3f}{in_brackets(around)}" for score, around in summary.values()]
                 rows.append([agent, *cells])
             lines += _table(rows)
         if self.ranking is not None:

@@ -7,14 +7,14 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from actors.evaluator import Evaluator
 from actors.film import Film
 from actors.heartbeat import CLOSING, CONSTRUCTION
 from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy
-from laser.config import ConfigError, Problem, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_problems
 from laser.environments import (
     EnvironmentConfig,
     EnvironmentFailedError,
@@ -35,6 +35,7 @@ from laser.waiting import waiting_for
 from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, TaskResult
 from launch.evaluation.loaded_policy import LoadedPolicy
+from launch.evaluation.options import EvalOptions
 from launch.evaluation.playing import Playing
 from launch.evaluation.starts import behind_starts
 from launch.evaluation.sweep_evaluation import MemberEvaluation, MemberRecord, SweepEvaluation, read_best_curve
@@ -50,6 +51,7 @@ from launch.runtimes.hangs import HungEnvironmentError, hung_in_close, wait_unle
 from launch.runtimes.host import Host
 from launch.settings.json_form import plain
 from launch.settings.train_config import TrainConfig
+from launch.settings.values import nearest
 from launch.standard_output import name_long_waits, say
 from learner.checkpoint import Checkpoint, NoCheckpointError, load_best_checkpoint, load_newest_checkpoint
 
@@ -108,14 +110,33 @@ def evaluate(
     Raises:
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
-        ConfigError: an environment cannot be made or has other spaces, or a video was asked for and the environment
-            cannot be drawn.
+        ConfigError: an argument is out of range or of another type, there is no such checkpoint, an environment cannot
+            be made or has other spaces, or a video was asked for and the environment cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
+    _check_which(checkpoint)
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
     id = id_of(env) if callable(env) else str(env)
+    options = EvalOptions(
+        episodes=episodes,
+        checkpoint=checkpoint,
+        greedy=greedy,
+        num_envs=num_envs,
+        seed=seed,
+        device=str(device),
+        max_noops=max_noops,
+        sticky_actions=sticky_actions,
+        max_episode_frames=max_episode_frames,
+        test_levels=test_levels,
+        log=log,
+        video=video,
+        curve=curve,
+        trust=trust,
+        quiet=quiet,
+    )
+    raise_problems(list(find_problems(options)))
     game = _Game(
         id,
         dict(kwargs or {}),
@@ -350,9 +371,11 @@ def load_policy(
         trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
+        ConfigError: `checkpoint` is neither.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
     """
+    _check_which(checkpoint)
     if trust:
         trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
@@ -415,9 +438,11 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     """Return the agent saved in a run directory.
 
     Raises:
+        ConfigError: `which` is neither the newest nor the best.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
     """
+    _check_which(which)
     config = saved_config(run_dir)
     root = RunDirectory(run_dir, resumed=True).checkpoints_path
     try:
@@ -428,3 +453,12 @@ def read_agent(run_dir: Path, which: Which) -> Agent:
     for warning in bad:
         warnings.warn(f"{warning}; {checkpoint.path.name} is used", RuntimeWarning, stacklevel=2)
     return Agent(config, environment_spec_from_json(checkpoint.state["environment"]), checkpoint)
+
+
+def _check_which(which: Any) -> None:
+    """Raise `ConfigError` if a checkpoint is asked for by a word that is none of `Which`."""
+    words = get_args(Which)
+    if which not in words:
+        best = nearest(str(which), list(words))
+        remedy = f"did you mean {best}?" if best else ""
+        raise ConfigError([Problem("checkpoint", f"must be one of {', '.join(words)}, got {which!r}", remedy)])

@@ -25,6 +25,8 @@ from laser.scoring.statistics import (
 from launch.evaluation.standing import Standing, find_standing, rank_words
 
 Interval = tuple[float, float]
+Summary = dict[str, tuple[float, Interval | None]]
+"""Normalised scores over tasks by name, each with its interval; None: there is a single run."""
 _SUMMARIES: dict[str, Statistic] = {
     "median": median_over_tasks,
     "mean": mean,
@@ -57,8 +59,8 @@ class TaskResult:
         return statistics.fmean(self.returns)
 
     @cached_property
-    def interval(self) -> Interval:
-        """95 % bootstrap interval of the mean return over episodes."""
+    def interval(self) -> Interval | None:
+        """95 % bootstrap interval of the mean return over episodes; None of a single one."""
         return _interval(np.array(self.returns)[:, None], mean)
 
     @property
@@ -81,9 +83,11 @@ class TaskResult:
 
     @property
     def normalised_interval(self) -> Interval | None:
-        """The interval, scaled in the same way."""
-        reference = self.reference
-        return (reference.normalise(self.interval[0]), reference.normalise(self.interval[1])) if reference else None
+        """The interval, scaled in the same way; None without it or without reference scores."""
+        if self.reference is None or self.interval is None:
+            return None
+        low, high = self.interval
+        return self.reference.normalise(low), self.reference.normalise(high)
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the task."""
@@ -91,7 +95,7 @@ class TaskResult:
             "env": self.id,
             "episodes": len(self.returns),
             "mean_return": self.mean_return,
-            "interval": list(self.interval),
+            "interval": None if self.interval is None else list(self.interval),
             "normalised": self.normalised,
             "normalised_interval": None if self.normalised_interval is None else list(self.normalised_interval),
             "published": None if self.published is None else vars(self.published),
@@ -103,11 +107,13 @@ class TaskResult:
 
     def words(self) -> str:
         """Return interval, normalised score, the paper's numbers and the video's path, a line each."""
-        low, high = self.interval
-        lines = [f"  95 % interval over episodes {low:,.2f} to {high:,.2f}"]
-        if self.normalised is not None and self.normalised_interval is not None:
-            low, high = self.normalised_interval
-            lines[0] += f"; normalised {self.normalised:.3f} ({low:.3f} to {high:.3f}), random 0, {_one(self.id)} 1"
+        facts = []
+        if self.interval is not None:
+            facts.append(f"95 % interval over episodes {write_interval(self.interval, ',.2f')}")
+        if self.normalised is not None:
+            around = in_brackets(self.normalised_interval)
+            facts.append(f"normalised {self.normalised:.3f}{around}, random 0, {_one(self.id)} 1")
+        lines = [f"  {'; '.join(facts)}"] if facts else []
         if self.published is not None:
             lines.append(f"  the LASER paper: {published_words(self.published)}")
         if self.video is not None:
@@ -176,13 +182,13 @@ class EvaluationResult:
         return statistics.fmean(self.returns)
 
     @property
-    def standard_error(self) -> float:
-        """Standard error of the mean return."""
+    def standard_error(self) -> float | None:
+        """Standard error of the mean return; None of a single episode."""
         returns = self.returns
-        return statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else math.nan
+        return statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else None
 
     @cached_property
-    def summary(self) -> dict[str, tuple[float, Interval]] | None:
+    def summary(self) -> Summary | None:
         """Normalised scores over tasks with 95 % stratified bootstrap intervals; None if a reference is missing."""
         references = [task.reference for task in self.tasks]
         columns = [
@@ -204,9 +210,7 @@ class EvaluationResult:
         one = self.tasks[0].to_json() if len(self.tasks) == 1 else {}
         several = {
             "tasks": [task.to_json() for task in self.tasks],
-            "summary": None
-            if self.summary is None
-            else {name: {"score": score, "interval": list(around)} for name, (score, around) in self.summary.items()},
+            "summary": None if self.summary is None else summary_to_json(self.summary),
             "standing": None if self.standing is None else self.standing.to_json(),
         }
         return {
@@ -234,31 +238,54 @@ class EvaluationResult:
         kind = "greedy" if self.greedy else "sampled"
         if len(self.tasks) > 1:
             return "\n".join([f"{self.env} after {self.env_steps:,} env steps, {kind} actions:", *self._table()])
-        return (
-            f"{self.env} after {self.env_steps:,} env steps: mean return {self.mean_return:,.2f} "
-            f"± {self.standard_error:.2f} (standard error) over {len(self.returns)} {kind} episodes, "
-            f"from {min(self.returns):,.1f} to {max(self.returns):,.1f}\n{self.tasks[0].words()}"
-        )
+        begin, more = f"{self.env} after {self.env_steps:,} env steps:", self.tasks[0].words()
+        if self.standard_error is None:
+            first = f"{begin} return {self.mean_return:,.2f} in 1 {kind} episode"
+        else:
+            first = (
+                f"{begin} mean return {self.mean_return:,.2f} ± {self.standard_error:.2f} (standard error) over "
+                f"{len(self.returns)} {kind} episodes, from {min(self.returns):,.1f} to {max(self.returns):,.1f}"
+            )
+        return f"{first}\n{more}" if more else first
 
     def _table(self) -> list[str]:
         width = max(len(task.id) for task in self.tasks)
         lines = [f"  {'task':<{width}}  {'mean return':>14}  {'95 % interval':>25}  {'normalised':>10}"]
         for task in self.tasks:
-            around = f"{task.interval[0]:,.1f} to {task.interval[1]:,.1f}"
+            around = write_interval(task.interval, ",.1f")
             score = "" if task.normalised is None else f"{task.normalised:.3f}"
             lines.append(f"  {task.id:<{width}}  {task.mean_return:>14,.2f}  {around:>25}  {score:>10}")
-        for name, (value, (low, high)) in (self.summary or {}).items():
-            lines.append(f"  normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
+        for name, (value, around_value) in (self.summary or {}).items():
+            lines.append(f"  normalised {name.replace('_', ' ')} over tasks: {value:.3f}{in_brackets(around_value)}")
         return lines if self.standing is None else [*lines, *self.standing.lines()]
 
 
-def summarise_runs(scores: np.ndarray) -> dict[str, tuple[float, Interval]]:
+def summarise_runs(scores: np.ndarray) -> Summary:
     """Return median, mean, capped mean and interquartile mean, each with its 95 % stratified bootstrap interval.
 
     Args:
-        scores: [num_runs, num_tasks], normalised; a run is a seed of an agent, or an episode of a single agent.
+        scores: [num_runs, num_tasks], normalised; a run is a seed of an agent, or an episode of a single agent. A
+            single run has no interval.
     """
     return {name: (float(of(scores)), _interval(scores, of)) for name, of in _SUMMARIES.items()}
+
+
+def summary_to_json(summary: Summary) -> dict[str, Any]:
+    """Return a summary's scores and intervals by name, as JSON values."""
+    return {
+        name: {"score": score, "interval": None if around is None else list(around)}
+        for name, (score, around) in summary.items()
+    }
+
+
+def write_interval(interval: Interval | None, form: str) -> str:
+    """Return `LOW to HIGH` in a number format, or "" where there is no interval."""
+    return "" if interval is None else f"{interval[0]:{form}} to {interval[1]:{form}}"
+
+
+def in_brackets(interval: Interval | None) -> str:
+    """Return ` (LOW to HIGH)` of a normalised score, or "" where there is no interval."""
+    return "" if interval is None else f" ({write_interval(interval, '.3f')})"
 
 
 def published_words(scores: PublishedScores) -> str:
@@ -276,6 +303,8 @@ def _one(id: str) -> str:
     return "the best policy" if id.startswith("mini/") else "human"
 
 
-def _interval(scores: np.ndarray, statistic: Statistic) -> Interval:
+def _interval(scores: np.ndarray, statistic: Statistic) -> Interval | None:
+    if len(scores) < 2:
+        return None
     # A new generator, so that the interval depends on the episodes only.
     return bootstrap_interval(scores, statistic, np.random.default_rng(0))

@@ -11,6 +11,7 @@ from actors.policy import Policy, PolicyState
 from laser.environments.action_masks import read_mask, read_masks
 from laser.environments.arrays import ArrayReader
 from laser.environments.base import EnvironmentFailedError
+from laser.environments.results import read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.statistics import Statistics, write_wrappers
 from laser.specs import (
@@ -41,7 +42,7 @@ class LoadedPolicy:
         is_real = isinstance(environment.actions, ContinuousActions)
         self._writer = ActionWriter(environment.actions, "float32" if is_real else "int64")
         self._arrays = {
-            name: ArrayReader(spec, _shape(spec), "float64")
+            name: ArrayReader(spec, _shape(spec), "uint8", spec.holds if isinstance(spec, VectorSpec) else "numbers")
             for name, spec in environment.without_action_masks().observations.items()
         }
         self._state = self.initial_state()
@@ -71,17 +72,24 @@ class LoadedPolicy:
         """Begin an episode.
 
         Args:
-            where: bool [N], the environments of a batch in which an episode begins; None: everywhere.
+            where: bool [N], or 0 and 1, the environments of a batch in which an episode begins; None: everywhere.
+
+        Raises:
+            ValueError: it holds something else, or is of another number of environments.
         """
         if where is None:
             self._state = self.initial_state()
             return
         state = self._state
-        if np.shape(where) != state.first.shape:
-            raise ValueError(f"where must have shape {state.first.shape}, got {np.shape(where)}")
+        begins = np.asarray(where)
+        if begins.shape != state.first.shape:
+            raise ValueError(f"where must have shape {state.first.shape}, got {begins.shape}")
+        if begins.dtype.kind not in "biu" or not np.isin(begins, (0, 1)).all():
+            raise ValueError(f"where must hold True or False of each environment, got {begins.tolist()}")
+        begins = begins.astype(bool)  # integers would be indices
         values, fresh = state.state_dict(), self.initial_state(len(state.first)).state_dict()
         for name, value in values.items():
-            value[where] = fresh[name][where]
+            value[begins] = fresh[name][begins]
         state.load_state_dict(values)
 
     def act(
@@ -109,8 +117,8 @@ class LoadedPolicy:
             an int, an int array, or a float array in the environment's units; of a batch: an array [N, ...].
 
         Raises:
-            ValueError: the observation does not fit the environment that the agent was trained on, or the state belongs
-                to another number of environments.
+            ValueError: the observation does not fit the environment that the agent was trained on, the reward is no
+                finite number, or the state belongs to another number of environments.
         """
         arrays, is_batch = self._read(observation)
         num_envs = len(next(iter(arrays.values())))
@@ -118,7 +126,7 @@ class LoadedPolicy:
         own = state if state is not None else self._kept_state(num_envs)
         if len(own.first) != num_envs:
             raise ValueError(f"state is of {len(own.first)} environments, and there are {num_envs} observations")
-        own.last_reward[:] = reward
+        own.last_reward[:] = _read_rewards(reward, num_envs)
         self._policy.greedy = self._greedy if greedy is None else greedy
         actions, _ = self._policy.act(arrays, own)
         own.first[:] = False
@@ -176,15 +184,28 @@ def _shape(spec: ObservationSpec) -> tuple[int, ...]:
     return (spec.stack, *spec.frame_shape) if isinstance(spec, FramesSpec) else spec.shape
 
 
+def _read_rewards(reward: Any, num_envs: int) -> np.ndarray:
+    """Return the rewards [N] of N environments, which may have one number in common."""
+    rewards = np.asarray(reward)
+    if rewards.dtype.kind not in "fiub" or rewards.shape not in ((), (num_envs,)):
+        raise ValueError(f"reward must be a number, or {num_envs} numbers for {num_envs} observations, got {reward!r}")
+    try:
+        return read_rewards(np.broadcast_to(rewards, num_envs), num_envs)
+    except EnvironmentFailedError as error:
+        raise ValueError(str(error)) from error
+
+
 def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray, bool]:
     """Return an array [N, ...] in the form of its spec, and whether it was a batch."""
     spec, shape = reader.spec, reader.shape
     if isinstance(spec, VectorSpec) and spec.alphabet:
         is_batch = not isinstance(value, str)
         return reader.array_of(name, value if is_batch else [value], 1), is_batch
-    array = np.asarray(value, np.uint8 if isinstance(spec, FramesSpec) else None)
+    array = np.asarray(value)
     if isinstance(spec, FramesSpec):
         own = spec.frame_shape
+        if array.dtype == bool and spec.high == 1:  # the spec does not say whether 0 and 1 were bools
+            array = array.view(np.uint8)
         if spec.channels_first and array.ndim >= 3 and array.shape[-2:] == own[:2]:
             array = np.moveaxis(array, -3, -1)
         if spec.stack == 1 and array.shape[-len(own) :] == own and array.shape[-len(shape) :] != shape:
@@ -197,4 +218,5 @@ def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray,
             f"observation {name} must have shape {shape}, or (N, ...) of it for a batch, got {np.shape(value)}"
         )
     rows = array if is_batch else array[None]
-    return np.array(rows, order="C") if isinstance(spec, FramesSpec) else reader.convert(name, rows), is_batch
+    reader.check(name, rows, 1)
+    return np.array(rows, np.uint8, order="C") if isinstance(spec, FramesSpec) else reader.convert(name, rows), is_batch

@@ -15,7 +15,14 @@ from laser.scoring.protocols import OverTasks
 from laser.scoring.statistics import LEAST_SEEDS, mean_interval
 from launch.errors import LaunchError, OutputError
 from launch.evaluation.evaluate import evaluate
-from launch.evaluation.evaluation_result import EvaluationResult, Interval, summarise_runs
+from launch.evaluation.evaluation_result import (
+    EvaluationResult,
+    Interval,
+    Summary,
+    in_brackets,
+    summarise_runs,
+    summary_to_json,
+)
 from launch.evaluation.sweep_evaluation import SweepEvaluation
 from launch.evaluation.sweeps_together import SweepOfGames, SweepsTogether, put_together
 from launch.records.run_record import read_record
@@ -63,7 +70,7 @@ class RunsEvaluation:
         return {task: (mean - half, mean + half) for task, (mean, half) in means.items()}
 
     @cached_property
-    def summary(self) -> dict[str, tuple[float, Interval]] | None:
+    def summary(self) -> Summary | None:
         """Normalised scores over tasks, with intervals over runs.
 
         None for a single task, different numbers of runs, or a task without reference scores.
@@ -88,7 +95,7 @@ class RunsEvaluation:
             }
             for task, values in self.means.items()
         }
-        summary = {name: {"score": score, "interval": list(around)} for name, (score, around) in self._summary()}
+        summary = summary_to_json(self.summary or {})
         runs = [each.to_json() for each in self.played] + [each.to_json() for each in self.failed]
         return {"runs": runs, "tasks": tasks, "summary": summary or None}
 
@@ -102,12 +109,9 @@ class RunsEvaluation:
                 around = f" ({low:,.2f} to {high:,.2f}, 95 % interval over runs)"
             runs = f"{len(values)} run{'s' if len(values) > 1 else ''}"
             lines.append(f"{task}, {runs}: mean return {np.mean(values):,.2f}{around}")
-        for name, (value, (low, high)) in self._summary():
-            lines.append(f"normalised {name.replace('_', ' ')} over tasks: {value:.3f} ({low:.3f} to {high:.3f})")
+        for name, (value, between) in (self.summary or {}).items():
+            lines.append(f"normalised {name.replace('_', ' ')} over tasks: {value:.3f}{in_brackets(between)}")
         return "\n".join(lines)
-
-    def _summary(self) -> list[tuple[str, tuple[float, Interval]]]:
-        return list((self.summary or {}).items())
 
 
 @dataclass(frozen=True)

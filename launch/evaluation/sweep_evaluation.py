@@ -14,7 +14,7 @@ import numpy as np
 from laser.environments import task_ids
 from laser.scoring.protocols import BucketScores, OverTasks, point_wise_best, protocol_for
 from launch.evaluation.agents_compared import AgentsCompared, agents_of, compare_agents
-from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult
+from launch.evaluation.evaluation_result import EpisodeCounts, EvaluationResult, in_brackets, write_interval
 from launch.evaluation.settings_compared import SettingReturns, best_setting, compare_settings
 from launch.recording.metric_table import known_key
 from launch.records.curves import bucket_scores
@@ -148,11 +148,11 @@ class SweepEvaluation:
                 rows.append((str(member.number), "none", "", "", f"{settings}  ({member.error})"))
                 continue
             tasks, summary = member.result.tasks, member.result.summary
-            around = f"{tasks[0].interval[0]:,.1f} to {tasks[0].interval[1]:,.1f}" if len(tasks) == 1 else ""
+            around = write_interval(tasks[0].interval, ",.1f") if len(tasks) == 1 else ""
             normalised = ""
             if summary is not None:
-                score, (low, high) = summary["median"]
-                normalised = f"{score:.3f} ({low:.3f} to {high:.3f})"
+                score, between = summary["median"]
+                normalised = f"{score:.3f}{in_brackets(between)}"
             rows.append((str(member.number), f"{member.result.mean_return:,.2f}", around, normalised, settings))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = ["  ".join([*(cell.rjust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]) for row in rows]

@@ -17,7 +17,7 @@ import torch
 from actors.evaluator import Evaluator
 from actors.policy import Policy, PolicyState
 from laser.algorithms.base import Algorithm
-from laser.config import raise_problems
+from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import task_ids
 from laser.packages import find_missing
 from laser.specs import EnvironmentSpec
@@ -67,19 +67,23 @@ def export(run_dir: str | Path, options: ExportOptions | None = None) -> ExportR
         options: format and file.
 
     Raises:
-        ConfigError: packages are missing.
+        ConfigError: packages are missing, or the file's name does not end as its format's do.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before, and `options.trust` is not set.
         ExportError: the policy cannot be exported, or the file computes something else.
         OutputError: the file cannot be written.
     """
     options = options or ExportOptions()
+    suffix = SUFFIXES[options.format]
+    if options.out is not None and options.out.suffix != suffix:
+        wrong = f"must end in {suffix} with format {options.format}, got {options.out}"
+        raise ConfigError([Problem("out", wrong, f"choose a name such as policy{suffix}")])
     if options.format == "onnx":
         raise_problems(list(find_missing("format", _ONNX_PACKAGES, "use --format torch")))
     if options.trust:
         trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), options.checkpoint)
-    file = options.out or Path(run_dir) / f"policy{SUFFIXES[options.format]}"
+    file = options.out or Path(run_dir) / f"policy{suffix}"
     unchecked = file.with_name(f".writing-{file.name}")
     policy = agent.make_policy(options.seed, "cpu", greedy=True, loaded=True)
     step = PolicyStep(policy.algorithm, policy.networks, agent.environment).eval()

@@ -57,12 +57,15 @@ def draw_replay(run_dir: Path, file: Path, options: DrawOptions) -> DrawnItems:
         options: see there.
 
     Raises:
-        ConfigError: the run draws nothing by a sampler, or draws no single steps that could be drawn uniformly.
+        ConfigError: the file's name does not end in .npz, or the run draws nothing by a sampler, or draws no single
+            steps that could be drawn uniformly.
         CannotCreateError: the file exists.
         NothingToResumeError: the run has no checkpoint, its replay was not saved, or it is a sweep's member whose
             replay is shared.
         UntrustedError: the run names code that this user has not named before.
     """
+    if file.suffix != ".npz":
+        raise ConfigError([Problem("file", f"must end in .npz, got {file}", "choose a name such as draws.npz")])
     if file.exists():
         raise CannotCreateError("file", f"{file} exists", "choose another name")
     if options.trust:

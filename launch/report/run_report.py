@@ -127,13 +127,12 @@ def _reached(end: Tick) -> str:
 
 def _score_rows(what: str, tasks: Sequence[TaskResult]) -> Iterable[Sequence[str]]:
     for task in tasks:
-        low, high = task.interval
         yield (
             task.id,
             what,
             str(len(task.returns)),
             short(task.mean_return),
-            f"{short(low)} to {short(high)}",
+            "" if task.interval is None else " to ".join(map(short, task.interval)),
             "" if task.normalised is None else short(task.normalised),
             "" if task.published is None else published_words(task.published),
         )

@@ -6,13 +6,22 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from actors.config import ActorConfig
 from laser.algorithms.base import AlgorithmConfig
-from laser.config import Bounds, ConfigError, Problem, find_problems, find_unused, key_of, raise_problems
+from laser.config import (
+    Bounds,
+    ConfigError,
+    Problem,
+    find_problems,
+    find_unused,
+    key_of,
+    raise_problems,
+    with_own_numbers,
+)
 from laser.environments import task_ids
 from laser.environments.config import EnvironmentConfig
 from laser.environments.own import id_of, is_only_here
@@ -20,6 +29,7 @@ from laser.logs.names import is_log
 from laser.networks.config import NetworkConfig
 from laser.packages import find_missing
 from laser.user_classes import class_path
+from launch.settings.values import convert
 from learner.config import LearnerConfig
 from replay_server.config import ReplayConfig
 from replay_server.removers import find_removers
@@ -122,8 +132,12 @@ class TrainConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
-        """Take the id of an environment that is given as a class or a function."""
+        """Take the id of an environment's class or function, the path of a text, and Python's number of NumPy's."""
         object.__setattr__(self, "env", _id_of_env(self.env))
+        for name in ("run_dir", "settings_schedule"):
+            object.__setattr__(self, name, _as_path(getattr(self, name)))
+        for name in [each.name for each in fields(self)]:
+            object.__setattr__(self, name, with_own_numbers(getattr(self, name)))
 
     @staticmethod
     def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -459,6 +473,14 @@ def find_device_problems(key: str, device: str, *, may_be_auto: bool = False) ->
 
 def _id_of_env(env: Any) -> Any:
     return id_of(env) if callable(env) else env
+
+
+def _as_path(value: Any) -> Any:
+    """Return a text as the path that it means; everything else as it is, which `find_problems` names."""
+    try:
+        return convert(value, Path) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def is_utf8(path: Path) -> bool:

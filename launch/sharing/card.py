@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from launch.evaluation.evaluation_result import EvaluationResult
+from launch.evaluation.evaluation_result import EvaluationResult, write_interval
 from launch.report.recorded import Recorded
 
 VIDEO, CURVE = "replay.mp4", "curve.png"
@@ -26,7 +26,8 @@ def front_matter(recorded: Recorded, evaluation: EvaluationResult) -> str:
             dataset_name=task.id,
             metric_type="mean_reward",
             metric_name="mean_reward",
-            metric_value=f"{task.mean_return:.2f} (95 % interval {task.interval[0]:.2f} to {task.interval[1]:.2f})",
+            metric_value=f"{task.mean_return:.2f}"
+            + (f" (95 % interval {write_interval(task.interval, '.2f')})" if task.interval else ""),
         )
         for task in evaluation.tasks
     ]
@@ -40,9 +41,8 @@ def write_card(recorded: Recorded, evaluation: EvaluationResult, repo: str, file
     """Return the card, with the curve and the video if they are among the files."""
     config, record = recorded.config, recorded.record
     rows = [
-        f"| {task.id} | {len(task.returns)} | {task.mean_return:,.2f} | {low:,.2f} to {high:,.2f} |"
+        f"| {task.id} | {len(task.returns)} | {task.mean_return:,.2f} | {write_interval(task.interval, ',.2f')} |"
         for task in evaluation.tasks
-        for low, high in [task.interval]
     ]
     changes = [f"| {key} | {each['preset']} | {each['run']} |" for key, each in recorded.changes.items()]
     parts = [

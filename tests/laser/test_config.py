@@ -1,9 +1,12 @@
 """Ranges, problems, and how the mistakes of a tree of configs are collected."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 
 from laser.config import (
@@ -99,6 +102,60 @@ def test_rules_that_join_fields_wait_for_each_field_to_be_in_range():
     assert [problem.key for problem in find_problems(nested)] == ["optics.focal-length", "gain"]
     # A bool is no number, whatever its bounds.
     assert list(find_problems(Camera(is_on=True))) == []
+
+
+@dataclass(frozen=True)
+class Tripod:
+    legs: Annotated[int, Bounds(least=1), "legs"] = 3
+    height: float | None = None
+    maker: str = ""
+    folder: Path | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    camera: Camera = field(default_factory=Camera)
+
+    def problems(self):
+        return [Problem("height", "is too low", "raise it")] if self.camera.optics.focal_length > 60 else []
+
+
+@pytest.mark.parametrize(
+    ("changes", "lines"),
+    [
+        ({"legs": "3"}, ["t.legs: must be a whole number, got '3'"]),
+        ({"legs": 3.0}, ["t.legs: must be a whole number, got 3.0"]),
+        ({"legs": True}, ["t.legs: must be a whole number, got True"]),
+        ({"legs": None}, ["t.legs: must be a whole number, got None"]),
+        ({"height": "1e-3"}, ["t.height: must be a number or none, got '1e-3'"]),
+        ({"maker": None}, ["t.maker: must be text, got None"]),
+        ({"folder": 3}, ["t.folder: must be a path or none, got 3"]),
+        ({"notes": [1]}, ["t.notes: must be a mapping of names to values, got [1]"]),
+        ({"camera": None}, ["t.camera: must be of the class Camera, got None"]),
+        ({"camera": Optics()}, ["t.camera: must be of the class Camera, got Optics(focal_length=50.0, sizes=(3, 2))"]),
+        ({"camera": Camera(is_on=1)}, ["t.camera.is-on: must be true or false, got 1"]),
+        ({"camera": Camera(optics=Optics(sizes=[3, 2]))}, ["t.camera.optics.sizes: must be a tuple, got [3, 2]"]),
+        (
+            {"camera": Camera(optics=Optics(sizes=(3, 2.5)))},
+            ["t.camera.optics.sizes: must be a tuple, and each of its items a whole number, got (3, 2.5)"],
+        ),
+        # No rule is asked that would compute with a value of another type; ranges are.
+        (
+            {"legs": 0, "maker": 5, "camera": Camera(optics=Optics(focal_length="80"))},
+            [
+                "t.legs: must be at least 1, got 0",
+                "t.maker: must be text, got 5",
+                "t.camera.optics.focal-length: must be a number, got '80'",
+            ],
+        ),
+    ],
+)
+def test_a_value_of_another_type_is_one_line(changes, lines):
+    assert [str(problem) for problem in find_problems(Tripod(**changes), "t.")] == lines
+
+
+@pytest.mark.parametrize("number", [np.int32(2), np.float32(2.5), np.float64(2.5), 2])
+def test_numbers_of_numpy_are_numbers(number):
+    assert list(find_problems(Tripod(height=number, camera=Camera(optics=Optics(sizes=(np.int64(3),)))))) == []
+    assert [str(each) for each in find_problems(Tripod(legs=np.int64(0)))] == ["legs: must be at least 1, got 0"]
+    assert [each.key for each in find_problems(Tripod(legs=np.float64(3.0)))] == ["legs"]
 
 
 def test_what_was_changed_and_has_no_effect_is_found():

@@ -12,11 +12,13 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from saved_runs import assert_same, weights
 
 from laser.config import ConfigError
 from laser.environments.base import EnvironmentFailedError
+from laser.networks.config import NetworkConfig
 from launch.errors import LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import load_preset
@@ -32,6 +34,48 @@ def small(path: Path, **changes: object) -> TrainConfig:
     values = {"steps": 1024, "quiet": True, "run_dir": path, "runtime": "lockstep", "num_envs": 4, **changes}
     replay = dataclasses.replace(config.replay, capacity_steps=2000, min_steps=128)
     return dataclasses.replace(config, replay=replay, **values)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"steps": "600"}, "steps: must be a whole number, got '600'"),
+        ({"num_envs": 4.0}, "num-envs: must be a whole number, got 4.0"),
+        ({"env": None}, "env: must be text, got None"),
+        ({"run_dir": 3}, "run-dir: must be a path or none, got 3"),
+        ({"run_dir": ""}, "run-dir: must be a path or none, got ''"),
+        ({"network": NetworkConfig(hidden_sizes=[32, 32])}, "network.hidden-sizes: must be a tuple, got [32, 32]"),
+    ],
+)
+def test_a_setting_of_another_type_is_one_line(tmp_path, changes, line):
+    with pytest.raises(ConfigError) as caught:
+        train(small(tmp_path / "run", **changes))
+    assert str(caught.value) == line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ("cartpole", "config: must be a TrainConfig, got 'cartpole'; use laser.load_preset('cartpole')"),
+        (None, "config: must be a TrainConfig, got None; use one of laser.load_preset"),
+    ],
+)
+def test_only_a_config_is_trained(config, line):
+    with pytest.raises(ConfigError) as caught:
+        train(config)
+    assert str(caught.value) == line
+
+
+def test_numbers_of_numpy_and_a_directory_as_text_are_settings(tmp_path):
+    changes = {"steps": np.int64(200), "num_envs": np.int32(2), "seed": np.int64(3), "stop_at_return": np.float32(1e9)}
+    network = NetworkConfig(hidden_sizes=(np.int64(16), 16))
+    config = small(str(tmp_path / "run"), **changes, network=network)
+    assert config.run_dir == tmp_path / "run"
+    train(config)
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (saved["steps"], saved["num_envs"], saved["seed"], saved["stop_at_return"]) == (200, 2, 3, 1e9)
+    assert saved["network"]["hidden_sizes"] == [16, 16]
 
 
 @pytest.mark.parametrize("compiled", ["off", pytest.param("on", marks=pytest.mark.slow)])

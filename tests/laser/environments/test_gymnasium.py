@@ -129,6 +129,27 @@ def test_a_failing_renderer_warns_and_ends_nothing():
     environment.close()
 
 
+@pytest.mark.parametrize(
+    ("picture", "got"),
+    [
+        (np.full((24, 20, 3), 0.5), r"float64 \[24, 20, 3\]"),
+        (np.full((24, 20, 3), 200), r"int64 \[24, 20, 3\]"),
+        (np.zeros((24, 20), np.uint8), r"uint8 \[24, 20\]"),
+        (np.zeros((24, 20, 4), np.uint8), r"uint8 \[24, 20, 4\]"),
+        (np.zeros((0, 20, 3), np.uint8), r"uint8 \[0, 20, 3\]"),
+        (None, "no numbers"),
+    ],
+)
+def test_a_picture_of_another_form_is_not_drawn(picture, got, monkeypatch):
+    monkeypatch.setattr("custom_environments.Walk.render", lambda self: picture)
+    environment = make_environment("custom_environments:Walk-v0", 2, EnvironmentConfig(vectorization="sync"))
+    environment.reset(0)
+    words = rf"Walk-v0 cannot be drawn here: render\(\) must return uint8 \[height, width, 3\], got {got}"
+    with pytest.warns(RuntimeWarning, match=words):
+        assert environment.render() is None
+    environment.close()
+
+
 @pytest.mark.parametrize(("library", "chosen"), [("libEGL.so.1", "egl"), (None, None)])
 def test_mujoco_is_told_to_draw_without_a_display_only_where_it_can(library, chosen, monkeypatch):
     monkeypatch.setattr("os.environ", {})

@@ -172,6 +172,22 @@ def test_specs_survive_their_json_form():
     assert again.observations["1"].starts == (3, 7)
 
 
+@pytest.mark.parametrize(
+    ("space", "holds"),
+    [
+        (spaces.MultiBinary(3), "bits"),
+        (spaces.Box(0, 1, (3,), bool), "bits"),
+        (spaces.Box(0, 9, (3,), np.int32), "integers"),
+        (spaces.Box(0, 9, (3,)), "numbers"),
+    ],
+)
+def test_a_saved_spec_says_what_its_numbers_may_be(space, holds):
+    spec = EnvironmentSpec("X-v0", observation_reader(space).specs, action_writer(spaces.Discrete(2)).spec)
+    again = environment_spec_from_json(json.loads(json.dumps(spec.to_json())))
+    assert again.observations["observation"].holds == holds
+    assert again.observations["observation"] == VectorSpec((3,))  # as older runs have it
+
+
 def test_records_of_earlier_versions_have_neither_alphabet_nor_counts():
     spec = EnvironmentSpec(
         "X-v0", {"a": VectorSpec((2,)), "b": CategorySpec(3)}, action_writer(spaces.Discrete(2)).spec

@@ -17,13 +17,16 @@ from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 from actors.policy import Policy
 from laser.algorithms.impala import ImpalaConfig
+from laser.config import ConfigError
 from laser.environments.spaces import action_writer, observation_reader
 from laser.networks.config import NetworkConfig
 from laser.specs import EnvironmentSpec, environment_spec_from_json
 from launch.__main__ import main
 from launch.errors import LaunchError, OutputError
-from launch.evaluation.evaluate import evaluate
+from launch.evaluation.evaluate import evaluate, load_policy
 from launch.evaluation.loaded_policy import LoadedPolicy
+from launch.export.export import export
+from launch.export.options import ExportOptions
 from launch.presets import change, load_preset
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
@@ -140,6 +143,45 @@ def test_training_is_no_remedy_for_an_environment_that_raises(swept, fails, tmp_
     fails[FAILING[1]] = "reset"
     with pytest.raises(LaunchError, match="SecondMoodyCartPole-v0: KeyError"):
         evaluate(copy, 1, quiet=True)
+
+
+CALLS = [
+    (load_policy, {}),
+    (evaluate, {"episodes": 1, "quiet": True}),
+    (lambda run, checkpoint: export(run, ExportOptions(format="torch", checkpoint=checkpoint)), {}),
+]
+
+
+@pytest.mark.parametrize(("call", "arguments"), CALLS, ids=["load_policy", "evaluate", "export"])
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("bset", "checkpoint: must be one of newest, best, got 'bset'; did you mean best?"),
+        ("x", "checkpoint: must be one of newest, best, got 'x'"),
+        (["best"], "checkpoint: must be one of newest, best, got ['best']; did you mean best?"),
+    ],
+)
+def test_only_the_newest_or_the_best_checkpoint_is_loaded(swept, call, arguments, word, line):
+    with pytest.raises(ConfigError) as caught:
+        call(swept / "members" / "0", checkpoint=word, **arguments)
+    assert str(caught.value) == line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"episodes": 0}, "episodes: must be at least 1, got 0"),
+        ({"episodes": -1}, "episodes: must be at least 1, got -1"),
+        ({"episodes": "3"}, "episodes: must be a whole number, got '3'"),
+        ({"num_envs": 0}, "num-envs: must be in [1, 4096], got 0"),
+        ({"seed": 0.5}, "seed: must be a whole number, got 0.5"),
+        ({"curve": "mode"}, "curve: must be one of median, mean_capped, got 'mode'"),
+    ],
+)
+def test_arguments_of_an_evaluation_are_checked_like_its_flags(swept, arguments, line):
+    with pytest.raises(ConfigError) as caught:
+        evaluate(swept, **{"episodes": 1, "quiet": True, **arguments})
+    assert str(caught.value) == line
 
 
 def test_a_full_disk_is_every_members(swept, monkeypatch):

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +55,25 @@ def test_several_games_are_summarised_over_tasks():
     assert "normalised median over tasks" in words
     assert words.count("\n") >= 6
     assert [task["env"] for task in result(*tasks).to_json()["tasks"]] == [BREAKOUT, PONG]
+
+
+def test_a_single_episode_has_no_interval():
+    task = TaskResult("CartPole-v1", [12.0], [12])
+    assert result(task).words() == "CartPole-v1 after 12,500,000 env steps: return 12.00 in 1 sampled episode"
+    found = json.loads(json.dumps(result(task).to_json(), allow_nan=False))
+    assert (found["mean_return"], found["standard_error"], found["interval"]) == (12.0, None, None)
+
+
+def test_a_single_episode_of_each_game_has_no_intervals():
+    tasks = [TaskResult(id, [value], [9]) for id, value in ((BREAKOUT, 30.5), (PONG, 14.6))]
+    words = result(*tasks).words()
+    assert "normalised 1.000, random 0, human 1" in tasks[0].words()
+    assert "interval over" not in tasks[0].words()
+    assert " to " not in words
+    assert "nan" not in words
+    found = json.loads(json.dumps(result(*tasks).to_json(), allow_nan=False))
+    assert [(task["interval"], task["normalised_interval"]) for task in found["tasks"]] == [(None, None)] * 2
+    assert found["summary"]["median"] == {"score": pytest.approx(1.0, abs=0.01), "interval": None}
 
 
 def test_where_nothing_is_known_nothing_is_claimed():

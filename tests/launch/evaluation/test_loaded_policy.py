@@ -1,5 +1,7 @@
 """A loaded policy takes one observation or a batch, deterministic or sampled, with its state kept or by hand."""
 
+import math
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -96,6 +98,43 @@ def test_an_episode_may_begin_in_one_environment_only():
         policy.reset(np.array([True, False]))
 
 
+@pytest.mark.parametrize("where", [[False, True, True], [0, 1, 1], np.array([0, 1, 1], np.uint8)])
+def test_zeros_and_ones_say_where_an_episode_begins(where):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    policy.act(np.ones((3, 3)))
+    policy.reset(where)
+    assert policy._state.first.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("where", [[0, 1, 2], [0, -1, 1], [0.0, 1.0, 0.5], [None, True, False], ["a", "b", "c"]])
+def test_only_zeros_and_ones_say_where_an_episode_begins(where):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    policy.act(np.ones((3, 3)))
+    with pytest.raises(ValueError, match="where must hold True or False of each environment, got"):
+        policy.reset(np.array(where))
+    assert not policy._state.first.any()
+
+
+@pytest.mark.parametrize(
+    ("reward", "words"),
+    [
+        (None, "reward must be a number, or 3 numbers for 3 observations, got None"),
+        ("1", "reward must be a number, or 3 numbers for 3 observations, got '1'"),
+        ([1.0, 2.0], "reward must be a number, or 3 numbers for 3 observations"),
+        ([1.0, None, 2.0], "reward must be a number, or 3 numbers for 3 observations"),
+        (math.nan, "reward is not finite: nan of environment 0"),
+        ([0.0, 1.0, math.inf], "reward is not finite: inf of environment 2"),
+        (1e30, "reward is beyond"),
+    ],
+)
+def test_rewards_must_be_finite_numbers(reward, words):
+    policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
+    with pytest.raises(ValueError, match=words):
+        policy.act(np.ones((3, 3)), reward=reward)
+    assert policy.act(np.ones((3, 3)), reward=[1, 2, 3]).shape == (3,)
+    assert policy._state.last_reward.tolist() == [1.0, 2.0, 3.0]
+
+
 def test_a_memory_is_not_mixed_up_between_numbers_of_environments():
     policy = make(spaces.Box(-1, 1, (3,)), core="lstm")
     policy.act(np.zeros(3))
@@ -119,6 +158,45 @@ def test_a_memory_is_not_mixed_up_between_numbers_of_environments():
 def test_observations_that_do_not_fit_are_refused(observation, words):
     with pytest.raises(ValueError, match=words):
         make(spaces.Box(-1, 1, (3,))).act(observation)
+
+
+PICTURES = spaces.Box(0, 255, (24, 20), np.uint8)
+BYTES = np.full((1, 24, 20), 200)
+
+
+@pytest.mark.parametrize(
+    ("space", "observation", "words"),
+    [
+        (PICTURES, BYTES / 255.0, "observation must have uint8, got float64"),
+        (PICTURES, np.full((1, 24, 20), np.nan, np.float32), "observation must have uint8, got float32"),
+        (PICTURES, BYTES * 2, "observation must have uint8, got int64"),
+        (spaces.Dict({"pic": PICTURES}), {"pic": np.stack([BYTES / 255.0] * 2)}, "pic must have uint8, got float64"),
+        (PICTURES, BYTES > 0, "observation must have uint8, got bool"),
+        (spaces.MultiBinary(3), np.array([2, 0, 5]), "observation must hold 0s and 1s, got 2"),
+        (spaces.MultiBinary(3), np.array([0.5, 0, 1]), "observation must hold 0s and 1s, got 0.5"),
+        (spaces.Box(0, 9, (3,), np.int32), np.full(3, 0.5), "observation must have an integer dtype, as its space"),
+        (spaces.Discrete(4), 1.5, "observation must have an integer dtype, got float64"),
+        (spaces.MultiDiscrete([3, 4]), np.array([0.9, 2.9]), "observation must have an integer dtype, got float64"),
+        (spaces.Box(-1, 1, (3,)), ["1", "2", "3"], "observation must have a real dtype, got <U1"),
+    ],
+)
+def test_observations_of_another_scale_are_refused_as_in_training(space, observation, words):
+    with pytest.raises(ValueError, match=words):
+        make(space).act(observation)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.uint8])
+def test_pictures_of_bools_may_be_bools_or_bytes(dtype):
+    policy = make(spaces.Box(0, 1, (24, 20), bool), greedy=True)
+    picture = np.random.default_rng(0).random((24, 20)) < 0.5
+    assert policy.act(picture.astype(dtype)) == policy.act(picture.astype(np.uint8))
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Box(0, 9, (3,), np.int32), spaces.Box(-1, 1, (3,))])
+def test_numbers_may_come_as_lists(space):
+    policy = make(space, greedy=True)
+    assert policy.act([1, 0, 1]) == policy.act(np.array([1, 0, 1]))
+    assert policy.act([[1, 0, 1]] * 2).shape == (2,)
 
 
 def test_all_arrays_of_a_batch_have_as_many_rows():

@@ -111,6 +111,15 @@ def test_what_stops_an_export_is_one_line(tmp_path, monkeypatch):
         export(tmp_path, ExportOptions(format="onnx"))
 
 
+@pytest.mark.parametrize(("format", "name", "suffix"), [("torch", "x.foo", ".pt2"), ("onnx", "x.pt2", ".onnx")])
+def test_a_name_of_another_format_is_refused(run_dir, tmp_path, format, name, suffix):
+    with pytest.raises(ConfigError) as caught:
+        export(run_dir, ExportOptions(format=format, out=tmp_path / name))
+    wrong = f"out: must end in {suffix} with format {format}, got {tmp_path / name}"
+    assert str(caught.value) == f"{wrong}; choose a name such as policy{suffix}"
+    assert not (tmp_path / name).exists()
+
+
 def test_a_folder_that_cannot_be_written_is_named(run_dir, tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")

@@ -93,6 +93,13 @@ def test_sequences_are_drawn_too(tmp_path, capsys):
         draw_replay(path, tmp_path / "other.npz", DrawOptions(uniform=True))
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x", "x.npz.gz", "."])
+def test_a_file_of_another_kind_is_refused_before_anything_is_drawn(tmp_path, capsys, name):
+    assert main(["replay", "draw", str(tmp_path / "no run"), name]) == 2
+    line = f"error: file: must end in .npz, got {name}; choose a name such as draws.npz\n"
+    assert capsys.readouterr().err == line
+
+
 def test_what_cannot_be_drawn_is_one_line(tmp_path):
     values = {**SMALL, "steps": 200, "runtime": "lockstep"}
     train(load_preset("cartpole", {**values, "run_dir": tmp_path / "unsaved", "checkpoint_replay": False}))

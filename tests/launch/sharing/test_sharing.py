@@ -1,6 +1,7 @@
 """Sharing of agents: what is pushed, to a folder and to a stand-in of the Hub, and that it plays again once pulled."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -152,6 +153,9 @@ def test_the_commands(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["push", str(run), "./shared", "--episodes", "1", "--no-video"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "shared"
+    assert re.search(
+        r"^\| CartPole-v1 \| 1 \| [\d.]+ \|  \|$", Path("shared/README.md").read_text(), re.M
+    )  # no interval
     assert main(["pull", "./shared"]) == 0
     assert capsys.readouterr().out == "runs/shared\n"
     assert main(["push", str(run)]) == 2
