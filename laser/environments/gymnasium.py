@@ -46,6 +46,9 @@ _EXTRAS = {
 }
 
 
+_ALE = "ale_py.env:AtariEnv"
+
+
 class GymnasiumSuite(Suite):
     """All ids that no other suite claims."""
 
@@ -59,7 +62,7 @@ class GymnasiumSuite(Suite):
 
     def ids(self) -> list[str]:
         """Return the registered ids that do not belong to another suite."""
-        return [name for name, spec in gymnasium.registry.items() if spec.entry_point != "ale_py.env:AtariEnv"]
+        return [name for name, spec in gymnasium.registry.items() if spec.entry_point != _ALE]
 
     def make(self, id: str, num_envs: int, config: EnvironmentConfig) -> VectorEnvironment:
         """Return the environment's own vector form, or environments one after the other, or in processes."""
@@ -74,6 +77,10 @@ class GymnasiumSuite(Suite):
 
 def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float | None) -> VectorEnvironment:
     registered = _find(id)
+    if registered.entry_point == _ALE and not config.wrappers:
+        # Agents would see 210 x 160 colour frames, one after the other, where every Atari result is of prepared ones.
+        wrong = f"{id} is an Atari game as it comes, without frame skip, small grey pictures and a stack of them"
+        raise env_error(wrong, f"did you mean {_prepared(id)}? Or name your own with --environment.wrappers")
     if registered.entry_point is None and config.wrappers:
         wrong = f"{id} exists only as a vector, and wrappers are for single environments"
         raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
@@ -93,6 +100,11 @@ def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float |
         first.close()
         return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
     return SyncEnvironments(spec, makers, reader, writer, first)
+
+
+def _prepared(id: str) -> str:
+    """Return the id of the prepared game: `PongNoFrameskip-v4` -> `ALE/Pong-v5`."""
+    return f"ALE/{re.sub('(-ram)?(NoFrameskip|Deterministic)?-v.*', '', id.rpartition(':')[2])}-v5"
 
 
 def _makers(

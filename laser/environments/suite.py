@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -109,7 +111,14 @@ def unknown_id(id: str) -> ConfigError:
     near = [lower[name] for name in difflib.get_close_matches(id.lower(), lower, n=3, cutoff=0.6)]
     # "Pong-v5" means "ALE/Pong-v5", but is too short to count as similar.
     near += [name for name in known if name.lower().endswith("/" + id.lower())]
-    suggestions = list(dict.fromkeys([*same_name[::-1], *near]))[:3]
+    # Gymnasium's Atari ids before ALE's own, whose options are ours: PongNoFrameskip-v4.
+    older = re.fullmatch(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v\d", id)
+    same_game = [name for name in known if older and name.lower() == f"ale/{older[1].lower()}-v5"]
+    suggestions = list(dict.fromkeys(same_game or [*same_name[::-1], *near]))[:3]
+    if Path(f"{id}.py").is_file():
+        return env_error(
+            f"{id!r} is a module", f"name an environment of it: {id}:CLASS, or {id}:ID for one it registers"
+        )
     if suggestions:
         return env_error(f"unknown environment {id!r}", f"did you mean {' or '.join(suggestions)}?")
     family = [name for name in known if "/" in id and name.lower().startswith(id.partition("/")[0].lower() + "/")]

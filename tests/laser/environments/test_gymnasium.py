@@ -22,6 +22,9 @@ CONFIG = EnvironmentConfig()
     ("id", "words"),
     [
         ("CartPole", "unknown environment 'CartPole'; did you mean CartPole-v1"),
+        ("PongNoFrameskip-v4", r"PongNoFrameskip-v4 is an Atari game as it comes, .*; did you mean ALE/Pong-v5\?"),
+        ("SpaceInvadersDeterministic-v0", r"did you mean ALE/SpaceInvaders-v5\?"),
+        ("Breakout-v4", r"did you mean ALE/Breakout-v5\?"),
         ("CartPole-v7", "did you mean CartPole-v1"),
         ("cartpole-v1", "did you mean CartPole-v1"),
         ("Hoper-v5", "did you mean Hopper-v5"),
@@ -42,6 +45,15 @@ CONFIG = EnvironmentConfig()
 def test_mistakes_name_the_remedy(id, words):
     with pytest.raises(ConfigError, match=f"^env: .*{words}"):
         describe_environment(id, CONFIG)
+
+
+def test_a_module_in_place_of_its_environment_is_recognised(tmp_path, monkeypatch):
+    (tmp_path / "rooms.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        ConfigError, match="env: 'rooms' is a module; name an environment of it: rooms:CLASS, or rooms:ID"
+    ):
+        describe_environment("rooms", CONFIG)
 
 
 def test_a_tuple_of_categories_is_supported():
