@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from laser.specs import EnvironmentSpec
 from launch.errors import LaunchError, OutputError
 from launch.evaluation.evaluate import Agent, read_agent
 from launch.export.options import ExportOptions, Format
-from launch.export.policy_step import PolicyStep
+from launch.export.policy_step import PolicyStep, input_name
 from launch.records.trust import trust_run
 
 Run = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
@@ -125,6 +125,7 @@ def _write(format: Format, step: PolicyStep, signature: dict[str, Any], file: Pa
             logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
             exported = torch.onnx.export(program, example, input_names=inputs, output_names=outputs, verbose=False)
             assert exported is not None
+            _rename_inner_values(exported, {*inputs, *outputs})
             exported.save(file)
             return _onnx_run(file, inputs)
     except OSError:
@@ -133,6 +134,16 @@ def _write(format: Format, step: PolicyStep, signature: dict[str, Any], file: Pa
         lines = [line for line in str(error).splitlines() if "Error" in line] or str(error).splitlines()
         wrong = f"{format} cannot hold this policy: {(lines or [repr(error)])[0].strip()}"
         raise ExportError("format", wrong, "try the other format") from error
+
+
+def _rename_inner_values(program: torch.onnx.ONNXProgram, names: Collection[str]) -> None:
+    """Rename the values of an ONNX graph that have the name of an input or output, such as an observation `cat`."""
+    graph = program.model.graph
+    own = {id(value) for value in (*graph.inputs, *graph.outputs)}
+    for node in graph:
+        for value in node.outputs:
+            if value.name in names and id(value) not in own:
+                value.name = f"inner/{value.name}"
 
 
 def _torch_run(file: Path) -> Run:
@@ -198,7 +209,8 @@ class _Compared(Policy):
         """
         past = {"last_action": state.last_action, "last_reward": state.last_reward, "first": state.first}
         memory = {f"state/{name}": value for name, value in state.core_state.items()}
-        named = {**observations, **past, **memory}
+        seen = {input_name(name): value for name, value in observations.items()}
+        named = {**seen, **past, **memory}
         inputs = [np.array(named[name]) for name in self._step.signature.inputs]
         actions, mu = super().act(observations, state)
         with torch.no_grad():

@@ -14,6 +14,7 @@ from laser.specs import ArraySpec, CategorySpec, ContinuousActions, EnvironmentS
 
 _STATE, _NEXT = "state/", "next_state/"  # ONNX allows no output to be called as an input is
 _PAST = ("last_action", "last_reward", "first")
+_OWN = (*_PAST, "action", "taken")
 _SOME_ENVS = 3  # of examples: exporters treat sizes 0 and 1 as constants
 
 
@@ -62,7 +63,7 @@ class PolicyStep(nn.Module):
         self._algorithm = algorithm
         self._environment = environment
         self._remembers = bool(algorithm.core_state)
-        inputs = {name: _array_of(spec) for name, spec in environment.observations.items()}
+        inputs = {input_name(name): _array_of(spec) for name, spec in environment.observations.items()}
         outputs = ["action", *(f"policy/{name}" for name in algorithm.behaviour)]
         if self._remembers:
             inputs |= dict(zip(_PAST, (environment.actions.array, ArraySpec(()), ArraySpec((), "bool")), strict=True))
@@ -79,7 +80,7 @@ class PolicyStep(nn.Module):
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Act once; inputs and outputs are those of `signature`, in its order."""
         named = dict(zip(self.signature.inputs, inputs, strict=True))
-        observations = {name: self._as_seen(name, named[name]) for name in self._environment.observations}
+        observations = {name: self._as_seen(name, named[input_name(name)]) for name in self._environment.observations}
         num_envs = inputs[0].shape[0]
         action, state = self._environment.actions.array, dict(self._algorithm.core_state)
         if self._remembers:
@@ -117,6 +118,11 @@ class PolicyStep(nn.Module):
         if bounds != "none":
             written = torch.minimum(torch.maximum(written, self.low), self.high)
         return written if shape is None or len(shape) == 1 else written.reshape(written.shape[0], *shape)
+
+
+def input_name(observation: str) -> str:
+    """Return the name of an observation's input: its own, or `observation/NAME` where the file has one of that name."""
+    return f"observation/{observation}" if observation in _OWN or "/" in observation else observation
 
 
 def _array_of(spec: Any) -> ArraySpec:

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -22,10 +23,35 @@ from launch.export.policy_step import PolicyStep
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "contracts"))
 from masked_worlds import Gates
 
+
+class Named(gymnasium.Env):
+    """Observations with names that the file, or its format, uses itself; episodes of three steps."""
+
+    NAMES = ("action", "add", "cat", "first", "last_action", "linear", "state/x")
+
+    observation_space = gymnasium.spaces.Dict(
+        {name: gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32) for name in NAMES}
+    )
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._left = 3
+        return self._seen(), {}
+
+    def step(self, action):
+        self._left -= 1
+        return self._seen(), float(action), self._left == 0, False, {}
+
+    def _seen(self):
+        return {name: self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32) for name in self.NAMES}
+
+
 KINDS = {
     "discrete": ("cartpole", {}),
     "pictures": ("mini", {}),
     "memory": ("mini", {"network.core": "lstm"}),
+    "names": ("vectors", {"env": Named, "network.core": "lstm", "network.separate-critic": False}),
     "continuous": ("ppo_pendulum", {}),
     "squashed": ("sac_pendulum", {"replay.min-steps": 256, "learner.compile": "off", "actor.compile": "off"}),
     "masks": ("cartpole", {"env": Gates}),
