@@ -20,9 +20,9 @@ class EvalOptions:
     kwargs: Annotated[Mapping[str, Any], "arguments of the environment, in addition to those of the training"] = (
         FreeValues()
     )
-    checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
-        "newest"
-    )
+    checkpoint: Annotated[
+        Literal["newest", "best"], "the run's newest checkpoint, or that with the best training return"
+    ] = "newest"
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
     num_envs: Annotated[int, Bounds(least=1, most=4096), "environments that play at the same time"] = 4
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environments and of the policy"] = 0
@@ -61,9 +61,9 @@ class PlayOptions:
 
     episodes: Annotated[int, Bounds(least=1), "episodes to play, unless the window is closed before"] = 5
     env: Annotated[str, "another environment with the same spaces; by default the one of the training"] = ""
-    checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
-        "newest"
-    )
+    checkpoint: Annotated[
+        Literal["newest", "best"], "the run's newest checkpoint, or that with the best training return"
+    ] = "newest"
     greedy: Annotated[bool, "take the most likely action instead of a sample"] = False
     fps: Annotated[float, Bounds(above=0.0, most=1000.0), "env steps per second"] = 30.0
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the environment and of the policy"] = 0

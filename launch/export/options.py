@@ -18,9 +18,9 @@ class ExportOptions:
 
     format: Annotated[Format, "onnx: for ONNX Runtime and others; torch: a program for torch.export.load"] = "onnx"
     out: Annotated[Path | None, "file to write; none: policy.onnx or policy.pt2 in the run's directory"] = None
-    checkpoint: Annotated[Literal["newest", "best"], "the run's newest checkpoint, or the one with the best score"] = (
-        "newest"
-    )
+    checkpoint: Annotated[
+        Literal["newest", "best"], "the run's newest checkpoint, or that with the best training return"
+    ] = "newest"
     seed: Annotated[int, Bounds(least=0, most=2**31 - 1), "seed of the episode that the file is checked on"] = 0
     trust: TrustFlag = False
     quiet: Annotated[bool, "print nothing but errors"] = False

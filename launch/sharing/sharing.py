@@ -91,7 +91,11 @@ def pull(repo: str, options: PullOptions, download: Any = None) -> Path:
             shutil.copytree(repo, folder)
         else:
             _download(repo, options.revision, folder, download)
-        read_record(folder)
+        try:
+            read_record(folder)
+        except NothingToResumeError as error:
+            wrong = error.problem.wrong.replace(str(folder), repo)
+            raise NothingToResumeError("pull", wrong, "name one that laser push made") from error
         try:  # no more: reading the config may import code that the run names
             load_newest_checkpoint(folder / "checkpoints")
         except NoCheckpointError as error:

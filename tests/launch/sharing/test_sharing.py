@@ -132,6 +132,14 @@ def test_a_damaged_checkpoint_is_not_pulled(run, tmp_path):
     assert not (tmp_path / "pulled").exists()
 
 
+def test_a_folder_without_a_run_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mods").mkdir()
+    with pytest.raises(NothingToResumeError, match=r"^pull: \./mods holds no run.*; name one that laser push made"):
+        pull("./mods", PullOptions())
+    assert not (tmp_path / "runs" / "mods").exists()
+
+
 def test_links_to_other_files_are_neither_pushed_nor_pulled(run, tmp_path):
     (tmp_path / "secret").write_text("mine")
     folder = tmp_path / "shared"
