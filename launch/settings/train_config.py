@@ -310,6 +310,9 @@ class TrainConfig:
         if self.learner.compile == "off":
             why = "an update that is not compiled has no CUDA graph"
             yield from find_unused(self.learner, "learner", ("cuda_graphs",), why, "use --learner.compile on")
+        if self.evaluation_interval > self.steps:
+            wrong = f"is more than the {self.steps:,} env steps of the run, which never evaluates"
+            yield Problem("evaluation.interval", wrong, "lower it")
         if self.takes_turns and self.learner.publish_interval > 1:
             yield Problem(
                 "learner.publish-interval",

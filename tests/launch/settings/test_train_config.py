@@ -138,6 +138,7 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"runtime": "lockstep", "algorithm": LaserConfig(replay_fraction=1.0)}, "replay.samples-per-insert"),
         ({"steps": 10}, "steps"),
         ({"replay": ReplayConfig(min_steps=2_000)}, "steps"),
+        ({"evaluation": EvaluationConfig(interval=2_000)}, "evaluation.interval"),
         ({"runtime": "lockstep", "learner": LearnerConfig(publish_interval=4)}, "learner.publish-interval"),
         ({"algorithm": PpoConfig()}, "algorithm.baseline-rate"),
         ({"algorithm": LaserConfig(popart_step_size=0.5)}, "algorithm.popart-step-size"),
