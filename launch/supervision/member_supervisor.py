@@ -210,7 +210,7 @@ class MemberSupervisor:
         if not interval or self._is_evaluating or snapshot.env_steps - self._evaluated_at < interval:
             return
         if self._begin_evaluation(snapshot):
-            self._evaluated_at += self._num_due(snapshot)
+            self._evaluated_at += (snapshot.env_steps - self._evaluated_at) // interval * interval
             self._sampler_returns.evaluating()
 
     def start_last_evaluation(self, snapshot: Snapshot) -> None:
@@ -219,14 +219,8 @@ class MemberSupervisor:
         self.collect_evaluation()  # one that has ended since the last look would be lost
         is_due = 0 < config.evaluation_interval <= snapshot.env_steps - self._evaluated_at
         if (config.capture_video or config.offline or is_due) and not self._is_evaluating:
+            # It stays due: a run that is resumed makes it when one that was never interrupted would.
             self._is_last = self._begin_evaluation(snapshot)
-            if self._is_last and is_due:
-                self._evaluated_at += self._num_due(snapshot)
-
-    def _num_due(self, snapshot: Snapshot) -> int:
-        """Return the env steps of the whole intervals since the last evaluation that was due."""
-        interval = self.topology.config.evaluation_interval
-        return (snapshot.env_steps - self._evaluated_at) // interval * interval
 
     @property
     def _is_evaluating(self) -> bool:
