@@ -76,7 +76,7 @@ class FramesSpec:
 
 
 VectorHolds = Literal["numbers", "integers", "bits"]
-"""What the numbers of a vector may be: anything real, integers, or 0 and 1 of MultiBinary and of bools."""
+"""Kinds of numbers in a vector: any real ones, integers, or 0 and 1 of MultiBinary and of bools."""
 
 Layout = Literal["", "channels_last", "channels_first"]
 """Order of a picture's axes: (height, width), with channels before or behind them; "": no picture."""

@@ -27,7 +27,7 @@ from laser.environments.own import find_own, is_only_here, takes
 from laser.environments.processes import ProcessEnvironments
 from laser.environments.spaces import ActionWriter, ObservationReader, action_writer, observation_reader
 from laser.environments.statistics import name_statistics
-from laser.environments.suite import Suite, env_error, unknown_id
+from laser.environments.suite import Suite, env_error, prepared_atari, unknown_id
 from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
 from laser.environments.wrappers import KEY as WRAPPERS
@@ -80,7 +80,7 @@ def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float |
     if registered.entry_point == _ALE and not config.wrappers:
         # Agents would see 210 x 160 colour frames, one after the other, where every Atari result is of prepared ones.
         wrong = f"{id} is an Atari game as it comes, without frame skip, small grey pictures and a stack of them"
-        raise env_error(wrong, f"did you mean {_prepared(id)}? Or name your own with --environment.wrappers")
+        raise env_error(wrong, f"did you mean {prepared_atari(id)}? Or name your own with --environment.wrappers")
     if registered.entry_point is None and config.wrappers:
         wrong = f"{id} exists only as a vector, and wrappers are for single environments"
         raise ConfigError([Problem(WRAPPERS, wrong, "leave them out")])
@@ -100,11 +100,6 @@ def _make(id: str, num_envs: int, config: EnvironmentConfig, deadline_s: float |
         first.close()
         return ProcessEnvironments(spec, makers, reader, writer, config.deadline_s)
     return SyncEnvironments(spec, makers, reader, writer, first)
-
-
-def _prepared(id: str) -> str:
-    """Return the id of the prepared game: `PongNoFrameskip-v4` -> `ALE/Pong-v5`."""
-    return f"ALE/{re.sub('(-ram)?(NoFrameskip|Deterministic)?-v.*', '', id.rpartition(':')[2])}-v5"
 
 
 def _makers(

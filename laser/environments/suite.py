@@ -111,9 +111,7 @@ def unknown_id(id: str) -> ConfigError:
     near = [lower[name] for name in difflib.get_close_matches(id.lower(), lower, n=3, cutoff=0.6)]
     # "Pong-v5" means "ALE/Pong-v5", but is too short to count as similar.
     near += [name for name in known if name.lower().endswith("/" + id.lower())]
-    # Gymnasium's Atari ids before ALE's own, whose options are ours: PongNoFrameskip-v4.
-    older = re.fullmatch(r"(\w+?)(-ram)?(NoFrameskip|Deterministic)?-v\d", id)
-    same_game = [name for name in known if older and name.lower() == f"ale/{older[1].lower()}-v5"]
+    same_game = [name for name in known if name.lower() == prepared_atari(id).lower()]
     suggestions = list(dict.fromkeys(same_game or [*same_name[::-1], *near]))[:3]
     if Path(f"{id}.py").is_file():
         return env_error(
@@ -128,6 +126,11 @@ def unknown_id(id: str) -> ConfigError:
         f"unknown environment {id!r}",
         "use a Gymnasium id such as CartPole-v1 or ALE/Pong-v5, or module:Name-v0 for one that a module registers",
     )
+
+
+def prepared_atari(id: str) -> str:
+    """Return the id of a game that LASER prepares, from an older id of it: `PongNoFrameskip-v4` -> `ALE/Pong-v5`."""
+    return f"ALE/{re.sub('(-ram)?(NoFrameskip|Deterministic)?-v.*', '', id.rpartition(':')[2])}-v5"
 
 
 def split_seed(seed: int | None, num_envs: int) -> list[int | None]:

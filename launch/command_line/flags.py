@@ -59,6 +59,8 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
         key, equals, value = argument[2:].partition("=")
         key = key.replace("_", "-")
         follows = bool(waiting) and not waiting[0].startswith("--")
+        if key == "config" and key in result.values:
+            result.problems.append(Problem(key, "is given twice", "put all settings into one file"))
         if key in repeatable and (equals or follows):
             result.lists.setdefault(key, []).append(value if equals else waiting.pop(0))
         elif equals:
@@ -70,8 +72,6 @@ def split_arguments(arguments: Sequence[str], switches: Collection[str], repeata
             result.values[key[3:]] = "false"
             on_and_off[key[3:]].add(False)
         elif follows:
-            if key == "config" and key in result.values:
-                result.problems.append(Problem(key, "is given twice", "put all settings into one file"))
             result.values[key] = waiting.pop(0)
         else:
             result.valueless.append(key)

@@ -62,7 +62,7 @@ class Arm:
         sample: see `space`.
         share: whether the members of the sweep share one replay.
         pbt: whether they copy better members.
-        pbt_values: settings of that by its keys, such as `burn-in`.
+        pbt_values: settings of population based training by their keys, such as `burn-in`.
     """
 
     label: str

@@ -464,7 +464,7 @@ def test_the_environment_may_stand_in_the_file(calls, capsys, tmp_path, switchin
     path.write_text(f'env = "{switching}"\n[environment.kwargs]\nkind = "stick"\n')
     assert run(capsys, "train", "--config", str(path))[2].startswith(f"preset: mujoco, recommended for {switching}")
     assert (calls[0].env, calls[0].environment.kwargs) == (switching, {"kind": "stick"})
-    words = ["train", "cartpole", "--config", str(path), "--config", str(path)]
+    words = ["train", "cartpole", "--config", str(path), f"--config={path}"]
     assert errors(capsys, *words)[0] == "error: config: is given twice; put all settings into one file"
 
 
