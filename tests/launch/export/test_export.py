@@ -18,7 +18,7 @@ from launch.errors import LaunchError
 from launch.export import export as export_module
 from launch.export.export import ExportError, export
 from launch.export.options import ExportOptions
-from launch.export.policy_step import PolicyStep
+from launch.export.policy_step import PolicyStep, input_name
 
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "contracts"))
 from masked_worlds import Gates
@@ -163,10 +163,11 @@ def test_actions_are_in_the_environments_units(run_dir):
     rng = np.random.default_rng(0)
     arrays = {name: np.zeros((1, *each["shape"]), each["dtype"]) for name, each in inputs.items()}
     for name in policy.environment.observations:
-        arrays[name][:] = rng.integers(0, 2, arrays[name].shape) if name != "action_mask" else True
+        array = arrays[input_name(name)]
+        array[:] = rng.integers(0, 2, array.shape) if name != "action_mask" else True
     if "first" in arrays:
         arrays["first"][:] = True
     with torch.no_grad():
         action = program(*map(torch.from_numpy, arrays.values()))[0].numpy()
-    own = policy.act({name: arrays[name] for name in policy.environment.observations})
+    own = policy.act({name: arrays[input_name(name)] for name in policy.environment.observations})
     np.testing.assert_allclose(action, own, rtol=1e-5, atol=1e-5)
