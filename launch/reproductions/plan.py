@@ -31,7 +31,7 @@ from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import PRESET, list_text
 
 _FIRST_TUNING_SEED = 1_000
-_BATCH = "algorithm.batch-size"
+_BATCH, _CAPACITY, _WARM_UP = "algorithm.batch-size", "replay.capacity-steps", "replay.min-steps"
 Tuned = Mapping[tuple[str, str], Mapping[str, Any]]
 """Settings by arm and game."""
 
@@ -93,10 +93,10 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
             for curve in figure.curves
         ]
         full, small = (
-            dataclasses.replace(size, values=_without_network(size) if options.preset else size.values, **chosen)
+            dataclasses.replace(size, values=_without_presets_own(size) if options.preset else size.values, **chosen)
             for size in (figure.full, figure.small)
         )
-        arms = tuple(_with_batch(arm, figure, options) if options.preset else arm for arm in figure.arms)
+        arms = tuple(_for_preset(arm, figure, options) if options.preset else arm for arm in figure.arms)
         figure = dataclasses.replace(figure, full=full, small=small, curves=tuple(curves), arms=arms)
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
@@ -123,28 +123,31 @@ def _preset_problems(figure: Figure, options: ReproduceOptions) -> Iterator[Prob
         yield Problem("preset", wrong, "leave it out")
 
 
-def _with_batch(arm: Arm, figure: Figure, options: ReproduceOptions) -> Arm:
-    """Return an arm whose own batch size, if it has one, holds as many fresh unrolls as the preset's other batches.
+def _for_preset(arm: Arm, figure: Figure, options: ReproduceOptions) -> Arm:
+    """Return an arm whose own batch and replay, if it has them, are to the user's preset as they were to the figure's.
 
-    The batches of a figure's arms are relative to that of its preset: without replay, the fresh part alone.
+    A batch holds as many fresh unrolls as the preset's other batches: without replay, the fresh part alone. A replay of
+    3M steps beside one of 10M holds three tenths of the preset's.
     """
     size, small = (figure.small if options.small else figure.full), options.small
-    own = {**arm.values, **(arm.small_values if small else {})}.get(_BATCH)
-    if own is None or size is None or (arm.small_preset if small else arm.preset):
+    own = {**arm.values, **(arm.small_values if small else {})}
+    if not {_BATCH, _CAPACITY} & set(own) or size is None or (arm.small_preset if small else arm.preset):
         return arm
-    before = load_preset(size.preset, settings_of(size.values)).algorithm.num_online
-    after = load_preset(options.preset).algorithm.num_online
-    if not (before and after):
-        return arm
-    batch = {_BATCH: max(1, round(own * after / before))}
+    before, after = load_preset(size.preset, settings_of(size.values)), load_preset(options.preset)
+    changed: dict[str, Any] = {}
+    if _BATCH in own and before.algorithm.num_online and after.algorithm.num_online:
+        changed[_BATCH] = max(1, round(own[_BATCH] * after.algorithm.num_online / before.algorithm.num_online))
+    if _CAPACITY in own:
+        share = own[_CAPACITY] / before.replay.capacity_steps
+        changed[_CAPACITY] = max(1, round(share * after.replay.capacity_steps))
     if small:
-        return dataclasses.replace(arm, small_values={**arm.small_values, **batch})
-    return dataclasses.replace(arm, values={**arm.values, **batch})
+        return dataclasses.replace(arm, small_values={**arm.small_values, **changed})
+    return dataclasses.replace(arm, values={**arm.values, **changed})
 
 
-def _without_network(size: Size) -> dict[str, Any]:
-    """Return a size's settings without those of the network, which belongs to the preset that the user names."""
-    return {key: value for key, value in size.values.items() if not key.startswith("network.")}
+def _without_presets_own(size: Size) -> dict[str, Any]:
+    """Return a size's settings without network and capacity, which belong to the preset that the user names."""
+    return {key: value for key, value in size.values.items() if not key.startswith("network.") and key != _CAPACITY}
 
 
 def size_of(figure: Figure, options: ReproduceOptions) -> Size:
@@ -244,20 +247,18 @@ def scaled(config: TrainConfig, scale: float) -> dict[str, int]:
         "steps": max(1, round(config.steps * scale)),
         **buckets,
         **periods,
-        "replay.capacity-steps": capacity,
-        "replay.min-steps": min(warm_up, capacity),
+        _CAPACITY: capacity,
+        _WARM_UP: min(warm_up, capacity),
     }
 
 
-def _with_own_replay(smaller: Mapping[str, int], config: TrainConfig, values: Mapping[str, Any]) -> dict[str, int]:
+def _with_own_replay(smaller: Mapping[str, int], values: Mapping[str, Any]) -> dict[str, int]:
     """Return the scaled settings of a preset that the user names: its replay is one for runs of its own length.
 
-    What the figure says about the replay, in `values`, is scaled.
+    Only a warm-up that the figure names, in `values`, is scaled.
     """
-    kept = {key: number for key, number in smaller.items() if key in values or not key.startswith("replay.")}
-    if "replay.capacity-steps" in kept:  # drawing must still begin
-        kept.setdefault("replay.min-steps", min(config.replay.min_steps, kept["replay.capacity-steps"]))
-    return kept
+    scaled_too = {_WARM_UP} & set(values)
+    return {key: number for key, number in smaller.items() if key in scaled_too or not key.startswith("replay.")}
 
 
 def _plan(figure: Figure, options: ReproduceOptions, runs_of: Callable[[Arm], Iterator[Run]]) -> list[Run]:
@@ -330,9 +331,9 @@ def _first_run(arm: Arm, size: Size, options: ReproduceOptions, game: str, steps
     if options.scale < 1.0:
         smaller = scaled(config, options.scale)
         if options.preset and not own_preset:
-            smaller = _with_own_replay(smaller, config, values)
+            smaller = _with_own_replay(smaller, values)
         if PRESET in grid:
-            smaller.pop("replay.min-steps", None)  # the presets of the members decide it
+            smaller.pop(_WARM_UP, None)  # the presets of the members decide it
         values |= smaller
     # Rounded like the flags, so that a command means the same as its config.
     per_step = {key: float(f"{number / values['steps']:.9g}") for key, number in size.over_steps.items()}

@@ -199,17 +199,17 @@ def test_another_preset_takes_the_place_of_the_figures():
     assert how_small(figure, options) == "on Ant-v5; with the preset sac; 1 seed instead of 5"
 
 
-def test_the_replay_of_another_preset_is_not_scaled_unless_the_figure_says_what_it_holds():
+def test_the_replay_of_another_preset_is_not_scaled_and_arms_keep_their_proportion():
     """A replay for MinAtar of 100,000 steps is not one of 200 because the paper's runs are long."""
     options = ReproduceOptions(env="MinAtar/Breakout-v1", preset="minatar", scale=0.002, seeds=1)
     runs = make_plan(restrict(load_figure("laser/figure-1"), options), options)
     assert {run.config.replay for run in runs} == {load_preset("minatar").replay}
     assert {run.config.steps for run in runs} == {100_000, 25_000}
-    half = dataclasses.replace(options, scale=0.5)
-    runs = make_plan(restrict(load_figure("laser/figure-2"), half), half)
-    held = {run.config.replay.capacity_steps for run in runs}
-    assert len({run.config.replay.min_steps for run in runs}) == 1
-    assert held == {load_preset("minatar").replay.capacity_steps, 500_000, 1_500_000}
+    short = dataclasses.replace(options, scale=0.00004)
+    for name, capacities in (("laser/figure-2", {10_000, 30_000, 100_000}), ("laser/figure-4", {30_000, 100_000})):
+        runs = make_plan(restrict(load_figure(name), short), short)
+        assert {run.config.replay.capacity_steps for run in runs} == capacities
+        assert {run.config.replay.min_steps for run in runs} == {load_preset("minatar").replay.min_steps}
 
 
 def test_the_network_is_that_of_another_preset():
