@@ -73,6 +73,8 @@ class Outcomes:
         lengths: env steps of the runs by arm and game.
         settings: float [seeds, members] of the figure's `finals` by setting, arm and game; NaN where a run is not
             finished.
+        begins: env steps by metric, arm and game from which on every finished run has a value (a sweep, of one member);
+            before, its first value stands in the curves, and nothing is drawn.
     """
 
     figure: Figure
@@ -82,10 +84,15 @@ class Outcomes:
     normalised: bool
     lengths: Mapping[tuple[str, str], int]
     settings: Mapping[tuple[str, str, str], np.ndarray] = field(default_factory=dict)
+    begins: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
 
     def length(self, arm: str, game: str) -> int:
         """Return the env steps of an arm's runs on a game; "": the most over games."""
         return self.lengths[arm, game] if game else max(self.lengths[arm, each] for each in self.games)
+
+    def begin(self, metric: str, arm: str, game: str) -> float:
+        """Return the env steps from which on an arm's curve is drawn; "": over games, from the last of them."""
+        return max(self.begins.get((metric, arm, each), 0.0) for each in ([game] if game else self.games))
 
     def curve(self, metric: str, arm: str, game: str) -> np.ndarray:
         """Return the curves [seeds, points] of an arm, of sweeps the best member's at each point or the members' mean.
@@ -143,20 +150,21 @@ def read_outcomes(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path
     seeds = sorted({run.seed for run in runs})
     by_place = {(run.arm, run.game, run.seed): run for run in runs}
     normalised = figure.normalised and all(find_reference(game) is not None for game in games)
-    curves = {}
+    curves, begins = {}, {}
     percentiles = [Curve(LOW, "20th percentile"), Curve(HIGH, "80th percentile")] if figure.band == "episodes" else []
     for curve in (*figure.curves, *percentiles):
         recorded = _recorded(curve, small)
         for arm in [arm.label for arm in figure.arms]:
             for game in games:
-                rows = []
+                rows, firsts = [], [0.0]
                 for seed in seeds:
                     run = by_place[arm, game, seed]
-                    row = _read(run, places.get(run.name), recorded, curve != figure.curves[0])
+                    row, first = _read(run, places.get(run.name), recorded, curve != figure.curves[0])
                     reference = find_reference(game) if normalised and recorded in _RETURNS else None
                     size = 1.0 if reference is None else reference.human - reference.random
                     rows.append((row - (reference.random if reference else 0.0)) / size)
-                curves[curve.metric, arm, game] = np.array(rows)
+                    firsts.append(first)
+                curves[curve.metric, arm, game], begins[curve.metric, arm, game] = np.array(rows), max(firsts)
     lengths = {(run.arm, run.game): run.config.steps for run in runs}
     settings = {
         (key, arm.label, game): np.array(
@@ -166,7 +174,7 @@ def read_outcomes(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path
         for arm in figure.arms
         for game in games
     }
-    return Outcomes(figure, games, max(lengths.values()), curves, normalised, lengths, settings)
+    return Outcomes(figure, games, max(lengths.values()), curves, normalised, lengths, settings, begins)
 
 
 def choose_settings(figure: Figure, runs: Sequence[Run], places: Mapping[str, Path], small: bool) -> Tuned:
@@ -185,7 +193,7 @@ def choose_settings(figure: Figure, runs: Sequence[Run], places: Mapping[str, Pa
     settings: dict[tuple[str, str, int], Mapping[str, Any]] = {}
     for run in runs:
         if run.name in places:
-            rows = _read(run, places[run.name], _recorded(figure.curves[0], small))
+            rows, _ = _read(run, places[run.name], _recorded(figure.curves[0], small))
             areas.setdefault((run.arm, run.game), {}).setdefault(run.trial, []).append(float(rows.mean()))
             settings[run.arm, run.game, run.trial] = run.tuned
     for run in runs:
@@ -212,12 +220,15 @@ def _recorded(curve: Curve, small: bool) -> str:
     return curve.small_metric if small and curve.small_metric else curve.metric
 
 
-def _read(run: Run, place: Path | None, metric: str, may_lack: bool = False) -> np.ndarray:
-    """Return a run's curves [members, points]; NaN for a run that is not finished, or does not have the metric."""
+def _read(run: Run, place: Path | None, metric: str, may_lack: bool = False) -> tuple[np.ndarray, float]:
+    """Return a run's curves [members, points], and the env steps of the first value that any member has.
+
+    NaN and 0 for a run that is not finished, or does not have the metric.
+    """
     points = points_of(run.config.steps)
     if place is None:
-        return np.full((run.num_members, NUM_POINTS), np.nan)
-    rows = []
+        return np.full((run.num_members, NUM_POINTS), np.nan), 0.0
+    rows, firsts = [], []
     for member in _members(run, place):
         series = read_series(member / "metrics.db", metric)
         if not series and may_lack:
@@ -228,4 +239,5 @@ def _read(run: Run, place: Path | None, metric: str, may_lack: bool = False) -> 
                 str(run.name), f"{member} has recorded nothing of {metric}", "make the runs longer: --scale"
             )
         rows.append(in_force(series, points))
-    return np.array(rows)
+        firsts.append(float(series[0][0]))
+    return np.array(rows), min(firsts, default=0.0)

@@ -75,9 +75,11 @@ def picture_of(outcomes: Outcomes, note: str, theme: Theme = LIGHT) -> bytes:
                 if bounds is None:
                     continue
                 x = points_of(outcomes.length(arm.label, game)) / 1e3
-                low, middle, high = bounds
-                points, band = np.stack([x, middle], 1).tolist(), np.stack([low, high], 1).tolist()
-                lines.append(Line(arm.label, points, band=band))
+                known = x >= outcomes.begin(curve.metric, arm.label, game) / 1e3
+                low, middle, high = (row[known] for row in bounds)
+                points, band = np.stack([x[known], middle], 1).tolist(), np.stack([low, high], 1).tolist()
+                if points:
+                    lines.append(Line(arm.label, points, band=band))
             if not note:
                 lines += _paper_lines(figure, curve.metric, game, outcomes.steps)
             is_score = outcomes.normalised and curve == figure.curves[0]

@@ -49,6 +49,18 @@ def test_a_panel_per_game_has_the_median_of_each_arm_and_its_band(drawn):
     assert drawn[0].lines[0].band[-1] == pytest.approx([1.5, 4.0])  # quartiles
 
 
+def test_a_curve_begins_where_every_run_has_a_value(drawn):
+    """Before, its first value would look like a plateau."""
+    runs = outcomes({"one": [[1.0, 2.0], [4.0, 4.0]], "two": [[3.0, 3.0], [1.0, 1.0]]})
+    begins = {(METRIC, "one", GAMES[0]): 1_500.0, (METRIC, "one", GAMES[1]): 3_000.0}
+    results.picture_of(dataclasses.replace(runs, begins=begins), "")
+    assert [[points[0][0] for points in lines_of(panel).values()] for panel in drawn] == [[1.5, 0.03], [3.0, 0.03]]
+    assert len(drawn[0].lines[0].band) == len(drawn[0].lines[0].points)
+    drawn.clear()
+    results.picture_of(dataclasses.replace(runs, begins=begins, normalised=True), "")
+    assert [points[0][0] for points in lines_of(drawn[2]).values()] == [3.0, 0.03]
+
+
 def test_the_papers_numbers_are_lines_at_the_papers_size_only(drawn):
     runs = outcomes({"one": [[1.0], [2.0]]}, numbers=(Number("other", 7.0, GAMES[1]),))
     results.picture_of(runs, "small")

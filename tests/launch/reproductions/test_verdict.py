@@ -201,3 +201,20 @@ def test_the_best_window_is_one_of_all_windows_of_a_curve(tmp_path):
         assert found == pytest.approx(reference.normalise(11.0))
         (row,) = outcomes.curve(BUCKET, runs[0].arm, runs[0].game)
         assert row == pytest.approx([reference.normalise(value) for value in windows])
+
+
+def test_a_curve_begins_with_the_last_run_and_the_first_member_of_a_sweep(tmp_path):
+    figure = load_figure("reactor/table-3")
+    figure = dataclasses.replace(figure, arms=figure.arms[:1])
+    runs = [
+        dataclasses.replace(run, num_members=2) for run in make_plan(figure, ReproduceOptions(games=1, seeds=2))[:2]
+    ]
+    firsts = ((3_000, 1_000), (2_000, 5_000))
+    for run, members in zip(runs, firsts, strict=True):
+        for number, first in enumerate(members):
+            place = tmp_path / run.name / "members" / str(number)
+            place.mkdir(parents=True)
+            with MetricsDb(place / "metrics.db") as metrics:
+                metrics.write(Tick(1, 0.0, first, 4 * first, 1), {BUCKET: 1.0})
+    outcomes = read_outcomes(figure, runs, {run.name: tmp_path / run.name for run in runs}, small=False)
+    assert outcomes.begin(BUCKET, runs[0].arm, runs[0].game) == max(map(min, firsts))
