@@ -339,8 +339,8 @@ def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
         for key in _KEPT
         if getattr(asked.options, key) != getattr(resumed.options, key)
     ]
-    if resumed.space and asked.base.seed != resumed.base.seed:
-        problems.append(Problem("seed", f"{kept}, with which its settings were drawn", remedy))
+    if asked.base.seed != resumed.base.seed:
+        problems.append(Problem("seed", kept, remedy))
     problems += [
         Problem(section, f"{kept} settings", "leave them out, or start a new sweep")
         for section in _SECTIONS

@@ -30,7 +30,7 @@ from launch.records.run_names import run_name
 from launch.records.run_record import RUNS_ROOT, config_from_record, newest_run, read_record, write_record
 from launch.records.trust import remember
 from launch.settings.json_form import config_to_json
-from launch.settings.train_config import TrainConfig, leaves_directory
+from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def open_run(
     """Make the run's directory, or take the one to resume, and hold its lock until the block ends.
 
     Args:
-        config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, algorithm and network.
+        config: `run_dir` and `resume` decide which directory; a resumed run keeps environment, seed, algorithm and
+            network.
         command: the command line that the user typed, for the record; default: this process's arguments.
         runs_root: parent of the directory if the config names none.
         facts: further entries of the record: "sweep" makes it the directory of a sweep, "member" states which member
@@ -182,10 +183,6 @@ def _at_the_start(error: OutputError, why: str = "") -> OutputError:
 
 
 def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
-    if config.run_dir is not None and leaves_directory(config.run_dir):
-        raise CannotCreateError(
-            "run-dir", f"leaves the working directory, got {config.run_dir}", "use an absolute path"
-        )
     name = prefix + run_name(config)
     candidates = [config.run_dir] if config.run_dir else [runs_root / f"{name}{end}" for end in ("", "-2", "-3", "-4")]
     for path in candidates:
@@ -268,7 +265,8 @@ def _safe(path: Path) -> str:
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:
     saved = config_from_record(read_record(path), path)
-    kept = [("env", saved.env, config.env), ("algorithm", saved.algorithm.name, config.algorithm.name)]
+    kept: list[tuple[str, object, object]] = [("env", saved.env, config.env), ("seed", saved.seed, config.seed)]
+    kept.append(("algorithm", saved.algorithm.name, config.algorithm.name))
     kept.append(("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer))
     if type(saved.network) is type(config.network):
         leaves = (find_leaves(network, "network.") for network in (saved.network, config.network))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -217,12 +216,6 @@ class TrainConfig:
         if self.replay.remover not in removers:
             wrong = f"must be one of {', '.join(removers)}, got {self.replay.remover!r}"
             yield Problem("replay.remover", wrong)
-        if self.run_dir is not None and leaves_directory(self.run_dir):
-            yield Problem(
-                "run-dir",
-                f"leaves the working directory, got {self.run_dir}",
-                "give a path below it or an absolute one",
-            )
         if self.run_dir is not None and not is_utf8(self.run_dir):
             yield Problem("run-dir", f"the name {str(self.run_dir)!a} is not UTF-8", "choose another")
 
@@ -493,8 +486,3 @@ def is_utf8(path: Path) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def leaves_directory(path: Path) -> bool:
-    """Return whether a relative path climbs out of the directory it is relative to."""
-    return not path.is_absolute() and os.path.normpath(path).split(os.sep)[0] == os.pardir

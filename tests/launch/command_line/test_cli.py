@@ -112,7 +112,7 @@ def test_all_mistakes_at_once_and_nothing_starts(calls, capsys, tmp_path):
         capsys,
         *["train", "cartpole", "--config", "f.toml", "--env", "--algorithm.learning-rat", "1", "--seed", "x"],
         *["--algorithm.discount", "2", "--algorithm.entropy-cost", "nan", "--replay", "3", "--preset", "pong"],
-        *["--device", "gpu", "--run-dir", "../x", "surplus", "--runtime", "rai"],
+        *["--device", "gpu", "--run-dir", "", "surplus", "--runtime", "rai"],
     )
     keys = [line.split(": ")[1] for line in lines]
     assert sorted(keys) == sorted(

@@ -44,12 +44,12 @@ def test_runs_of_the_same_second_do_not_collide(tmp_path, config):
     assert len(paths) == 3
 
 
-def test_a_run_dir_that_climbs_out_is_refused(config):
-    with (
-        pytest.raises(CannotCreateError, match="leaves the working directory"),
-        open_run(dataclasses.replace(config, run_dir=Path("../x")), []),
-    ):
+def test_a_run_dir_may_be_beside_the_working_directory(config, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with open_run(dataclasses.replace(config, run_dir=Path("../x")), []):
         pass
+    assert (tmp_path / "x" / "config.json").exists()
 
 
 def refused(config, path, error, says):
@@ -126,6 +126,7 @@ def test_resuming_keeps_the_history(tmp_path, config):
     ("changes", "says"),
     [
         ({"env": "Acrobot-v1"}, "env: .* was trained with CartPole-v1, not Acrobot-v1;"),
+        ({"seed": 77}, "seed: .* was trained with [0-9]+, not 77;"),
         ({"algorithm": LaserConfig()}, "algorithm: .* was trained with impala, not laser;"),
         (
             {"network": NetworkConfig(hidden_sizes=(8,))},

@@ -187,7 +187,7 @@ def test_a_resumed_sweep_keeps_its_space(tmp_path):
         (["--no-even-draws"], "even-draws: a resumed sweep keeps its own"),
         (["--tuner", "optuna"], "tuner: a resumed sweep keeps its own"),
         (["--algorithm.learning-rate", "0.5"], "algorithm.learning-rate: has no effect: each member of the resumed"),
-        (["--seed", "1"], "seed: a resumed sweep keeps its own, with which its settings were drawn"),
+        (["--seed", "1"], "seed: a resumed sweep keeps its own; leave it out"),
         (["--zip", RATES], "zip: a resumed sweep keeps its own"),
     ):
         (found,) = mistakes(*resume, *arguments)
