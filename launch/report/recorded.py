@@ -75,6 +75,12 @@ class Recorded:
             return command
         return f"{command} --settings-schedule {shlex.quote(str(self.path / SCHEDULE_NAME))}"
 
+    @property
+    def commands(self) -> list[str]:
+        """The commands that the user typed for it, the first and those that resumed it, each once."""
+        history = self.record.get("history") or [self.record]
+        return list(dict.fromkeys(str(entry["command"]) for entry in history))
+
     @cached_property
     def ended_settings(self) -> dict[str, tuple[str, str]]:
         """The settings that PBT changed, as they were at the beginning and at the end; {} if it changed none.

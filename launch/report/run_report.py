@@ -95,6 +95,17 @@ def add_evaluations(page: Page, recorded: Recorded) -> None:
         page.video(content, kind, path.name)
 
 
+def add_commands(page: Page, recorded: Recorded) -> None:
+    """Add the commands that the user typed."""
+    first, *others = recorded.commands
+    page.paragraph(f"The original command: {first}")
+    if len(recorded.record.get("history", [])) > 1:
+        num = len(recorded.record["history"]) - 1
+        times = "once" if num == 1 else f"{num} times"
+        page.paragraph(f"It was resumed {times}, and the command above has the settings of the last time:")
+        page.code("\n".join(others or [first]))
+
+
 def add_settings(page: Page, recorded: Recorded) -> None:
     """Add the repeating command, the differences from the preset, all settings, and versions."""
     record = recorded.record
@@ -104,9 +115,7 @@ def add_settings(page: Page, recorded: Recorded) -> None:
         page.paragraph("PBT changed these settings while it trained; the command repeats their schedule.")
         rows = [(key, before, after) for key, (before, after) in recorded.ended_settings.items()]
         page.table(("key", "at the beginning", "at the end"), rows)
-    page.paragraph(f"The original command: {record['command']}")
-    if len(record.get("history", [])) > 1:
-        page.paragraph(f"Number of times resumed: {len(record['history']) - 1}.")
+    add_commands(page, recorded)
     page.heading("Differs from the preset in")
     rows = [(key, change["preset"], change["run"]) for key, change in recorded.changes.items()]
     if rows:

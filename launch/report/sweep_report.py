@@ -19,7 +19,7 @@ from launch.records.settings_schedule import SCHEDULE_NAME, SettingsChange, read
 from launch.report.page import Page
 from launch.report.pictures import NUM_STYLES, THEMES, Line, Panel, draw, draw_lineage
 from launch.report.recorded import Recorded
-from launch.report.run_report import add_settings
+from launch.report.run_report import add_commands, add_settings
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def write_sweep(path: Path, record: Mapping[str, Any]) -> tuple[Page, dict[str, 
     pictures |= _add_schedules(page, path, members)
     page.heading("To repeat it")
     page.code(Recorded(path).repeat)
-    page.paragraph(f"The original command: {record['command']}")
+    add_commands(page, Recorded(path))
     winner = best_setting(settings) if settings else None
     among = [each for each in members if not each.error and (winner is None or each.number in winner.members)]
     if among:

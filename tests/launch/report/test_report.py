@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import html
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from launch.errors import run_reporting
 from launch.presets import change, load_preset
 from launch.records.lineage import Decision, Lineage
 from launch.records.metrics_db import MetricsDb
+from launch.records.run_record import read_record
 from launch.records.settings_schedule import SettingsChange, write_changes
 from launch.records.tick import Tick
 from launch.report.options import ReportOptions
@@ -101,6 +103,19 @@ def test_the_command_in_it_trains_the_same_again(made):
     assert words[:3] == ["laser", "train", "cartpole"]
     again = parse_train(words[2:])
     assert dataclasses.replace(again, run_dir=None) == dataclasses.replace(recorded.config, run_dir=None, quiet=False)
+
+
+def test_the_commands_of_a_resumed_run_are_in_their_order(made, tmp_path):
+    run = Path(shutil.copytree(made / HOSTILE, tmp_path / "run"))
+    record = read_record(run)
+    (first,) = record["history"]
+    resumed = [{**first, "command": f"laser train --resume --steps {steps}"} for steps in (500, 500, 900)]
+    record |= {"history": [first, *resumed], "command": resumed[-1]["command"]}
+    (run / "config.json").write_text(json.dumps(record))
+    text = report(run, ReportOptions()).page.read_text()
+    assert f"The original command: {html.escape(first['command'])}" in text
+    assert "It was resumed 3 times, and the command above has the settings of the last time:" in text
+    assert "<pre>laser train --resume --steps 500\nlaser train --resume --steps 900</pre>" in text
 
 
 def test_the_command_of_a_sweep_makes_the_same_members(made):
