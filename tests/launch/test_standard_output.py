@@ -46,10 +46,20 @@ def test_a_run_goes_on_without_a_reader_of_its_messages(tmp_path):
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
-def test_a_run_whose_streams_are_closed_trains_and_says_nothing_into_its_files(tmp_path, closed):
+@pytest.mark.parametrize(
+    ("closed", "runtime"),
+    [
+        ((1,), "local"),
+        ((2,), "local"),
+        ((0, 1, 2), "local"),
+        pytest.param((2,), "ray", marks=[pytest.mark.ray, pytest.mark.slow]),
+        pytest.param((0, 1, 2), "ray", marks=[pytest.mark.ray, pytest.mark.slow]),
+    ],
+)
+def test_a_run_whose_streams_are_closed_trains_and_says_nothing_into_its_files(tmp_path, closed, runtime):
     run = tmp_path / "run"
     command = [sys.executable, "-m", "launch", "train", "cartpole", "--steps", "600", "--json", "--run-dir", str(run)]
+    command += ["--runtime", runtime]
     shell = shlex.join(command) + "".join(f" {number}>&-" for number in closed)
     ended = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=90, check=False)
     assert ended.returncode == 0, ended.stderr
