@@ -23,7 +23,7 @@ from launch.bench import machine
 from launch.bench.chaos_run.accounts import read_accounts, summarise_recoveries
 from launch.bench.chaos_run.faults import Faults, small_disk
 from launch.bench.chaos_run.place import OneMachine
-from launch.bench.chaos_run.plan import endless_faults, planned_faults
+from launch.bench.chaos_run.plan import CUT_CABLE, FULL_DISK, PAUSE, endless_faults, planned_faults
 from launch.bench.chaos_run.two_nodes import TwoNodes, joined_namespaces
 from launch.bench.chaos_run.victim import Victim
 from launch.recording.progress import Progress
@@ -49,8 +49,8 @@ class Options:
         int, Bounds(least=1, most=2), "Ray nodes; 2: in two network namespaces, with a cable that is cut, too"
     ] = 1
     part: Annotated[
-        Literal["all", "learner", "actor", "evaluator", "shard", "store", "driver"],
-        "all faults, or nothing but kills of one part; driver: the main process",
+        Literal["all", "any", "learner", "actor", "evaluator", "shard", "store", "driver"],
+        "all faults; or nothing but kills, of any part or of one; driver: the main process",
     ] = "all"
     checkpoint_every: Annotated[float, Bounds(above=0.0, most=1e6), "seconds between two checkpoints"] = 10.0
     compile: Annotated[bool, "learners compile their update, as those of large networks do"] = False
@@ -186,10 +186,11 @@ def _undisturbed_rate(victim: Victim) -> float:
 
 def _faults(options: Options, rng: np.random.Generator, can_fill_disk: bool) -> Iterable[str]:
     """Return the faults that are asked for, in their order."""
-    if options.part != "all":
+    if options.part not in ("all", "any"):
         return itertools.repeat(options.part, options.kills) if options.kills else itertools.repeat(options.part)
-    possible = {"can_fill_disk": can_fill_disk, "can_cut_cable": options.nodes == 2}
-    return planned_faults(options.kills, rng, **possible) if options.kills else endless_faults(rng, **possible)
+    possible = {PAUSE: True, FULL_DISK: can_fill_disk, CUT_CABLE: options.nodes == 2}
+    others = [fault for fault, is_possible in possible.items() if is_possible and options.part == "all"]
+    return planned_faults(options.kills, rng, others) if options.kills else endless_faults(rng, others)
 
 
 def _make_all(options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool) -> None:

@@ -1,5 +1,6 @@
 """The clock of the faults, and the time that counts as theirs, on a run that exists only in the test."""
 
+import itertools
 import math
 from collections import Counter
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from launch.bench import chaos
-from launch.bench.chaos_run.plan import PARTS
+from launch.bench.chaos_run.plan import CUT_CABLE, FULL_DISK, PARTS, PAUSE
 from launch.bench.chaos_run.victim import Look
 
 CALM, BROKEN = 10.0, 4.0
@@ -73,7 +74,15 @@ def test_the_time_that_a_fault_takes_is_no_part_of_the_pause_to_the_next(fake):
 
 def test_every_part_can_be_chosen():
     hints = get_type_hints(chaos.Options)
-    assert set(get_args(hints["part"])) == {"all", *PARTS}
+    assert set(get_args(hints["part"])) == {"all", "any", *PARTS}
+
+
+@pytest.mark.parametrize("kills", [0, 40])
+@pytest.mark.parametrize(("part", "others"), [("all", {PAUSE, FULL_DISK, CUT_CABLE}), ("any", set())])
+def test_kills_of_any_part_may_be_alone(kills, part, others):
+    options = chaos.Options(kills=kills, part=part, nodes=2)
+    faults = itertools.islice(chaos._faults(options, np.random.default_rng(0), can_fill_disk=True), 500)
+    assert set(faults) == {*PARTS, *others}
 
 
 @pytest.mark.parametrize("kills", [0, 7])
