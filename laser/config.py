@@ -17,7 +17,7 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -145,7 +145,7 @@ def find_problems(config: Any, prefix: str = "") -> Iterator[Problem]:
     Keys are full paths as users write them (`algorithm.learning-rate`). Where a type is wrong, no config of the tree is
     asked for rules of its own, since these compute with the values.
     """
-    mistyped = {problem.key: problem for problem in _find_mistyped(config, prefix)}
+    mistyped = {problem.key: problem for problem in _mistyped_of(config, prefix)}
     yield from _find_problems(config, prefix, mistyped)
 
 
@@ -201,6 +201,28 @@ def raise_problems(problems: list[Problem]) -> None:
         raise ConfigError(problems)
 
 
+def raise_mistyped(arguments: Mapping[str, tuple[Any, Any]], remedy: str = "") -> None:
+    """Raise `ConfigError` with all arguments of a function that are not of their types.
+
+    Args:
+        arguments: value and type by key.
+        remedy: what the user can do.
+    """
+    raise_problems([item for key, pair in arguments.items() for item in find_mistyped(key, *pair, remedy)])
+
+
+def find_mistyped(key: str, value: Any, hint: Any, remedy: str = "") -> Iterator[Problem]:
+    """Yield a problem if a value is not of a type."""
+    wanted = _wanted(value, hint)
+    if wanted:
+        yield Problem(key, f"must be {wanted}, got {_short(value)}", remedy)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def _complaint(value: Any, info: FieldInfo) -> str | None:
     if get_origin(info.type) is Literal and value not in get_args(info.type):
         return f"must be one of {', '.join(map(str, get_args(info.type)))}, got {value!r}"
@@ -209,16 +231,14 @@ def _complaint(value: Any, info: FieldInfo) -> str | None:
     return (info.bounds or Bounds(allow_infinite=False)).complaint(value)
 
 
-def _find_mistyped(config: Any, prefix: str) -> Iterator[Problem]:
+def _mistyped_of(config: Any, prefix: str) -> Iterator[Problem]:
     """Yield a problem for each value of a tree of configs that has another type than its field declares."""
     for name, info in field_infos(type(config)).items():
         value, key = getattr(config, name), prefix + key_of(name)
-        wanted = _wanted(value, info.type)
-        if wanted:
-            text = repr(value)
-            yield Problem(key, f"must be {wanted}, got {text if len(text) <= 80 else text[:77] + '...'}")
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            yield from _find_mistyped(value, key + ".")
+        wrong = list(find_mistyped(key, value, info.type))
+        yield from wrong
+        if not wrong and dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from _mistyped_of(value, key + ".")
 
 
 def _wanted(value: Any, hint: Any) -> str:
@@ -227,11 +247,12 @@ def _wanted(value: Any, hint: Any) -> str:
     if origin in (Union, types.UnionType):
         wanted = [_wanted(value, item) for item in arguments]
         return "" if "" in wanted else " or ".join(wanted)
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return "a tuple"
+    if origin in (tuple, Sequence):
+        kind = "a tuple" if origin is tuple else "a list"
+        if not isinstance(value, origin) or isinstance(value, str):
+            return kind
         wanted = [words for item in value if (words := _wanted(item, arguments[0]))]
-        return f"a tuple, and each of its items {wanted[0]}" if wanted else ""
+        return f"{kind}, and each of its items {wanted[0]}" if wanted else ""
     if hint in _TYPES:
         of, words = _TYPES[hint]
         is_odd_bool = isinstance(value, bool) and hint is not bool

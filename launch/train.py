@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from laser.config import ConfigError, Problem
+from laser.config import raise_mistyped
 from laser.torch_threads import torch_threads
 from launch.commands import resume_command
 from launch.recording.progress import Progress, closing_message
@@ -37,8 +37,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         Interrupted: Ctrl-C stopped the run, after its state was saved; it is a KeyboardInterrupt.
         StoppedError: SIGTERM stopped the run, after its state was saved.
     """
-    if not isinstance(config, TrainConfig):
-        raise ConfigError([Problem("config", f"must be a TrainConfig, got {config!r}", _remedy(config))])
+    raise_mistyped({"config": (config, TrainConfig)}, _remedy(config))
+    raise_mistyped({"command": (command, Sequence[str] | None)}, "callbacks=[...] takes callbacks")
     check_callbacks(callbacks)
     with ExitStack() as stack:
         stack.enter_context(name_long_waits(config.quiet))

@@ -14,7 +14,7 @@ from actors.film import Film
 from actors.heartbeat import CLOSING, CONSTRUCTION
 from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy
-from laser.config import ConfigError, Problem, find_problems, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_mistyped, raise_problems
 from laser.environments import (
     EnvironmentConfig,
     EnvironmentFailedError,
@@ -114,10 +114,11 @@ def evaluate(
             be made or has other spaces, or a video was asked for and the environment cannot be drawn.
         LaunchError: an environment failed. A sweep raises only if none of its members could play.
     """
-    _check_which(checkpoint)
     changes: dict[str, Any] = {"test_levels": test_levels or None}
     changes |= {"max_noops": max_noops, "sticky_actions": sticky_actions, "max_episode_frames": max_episode_frames}
     changes = {name: value for name, value in changes.items() if value is not None}
+    raise_mistyped({"run-dir": (run_dir, str | Path), "kwargs": (kwargs, Mapping[str, Any] | None)})
+    _check_which(checkpoint)
     id = id_of(env) if callable(env) else str(env)
     options = EvalOptions(
         episodes=episodes,
@@ -371,15 +372,18 @@ def load_policy(
         trust: allow the code that somebody else's run names, and remember it as named by you.
 
     Raises:
-        ConfigError: `checkpoint` is neither.
+        ConfigError: an argument has a wrong type or value; the error lists all mistakes.
         NothingToResumeError: there is no run or no valid checkpoint.
         UntrustedError: the run names code that this user has not named before.
     """
+    raise_mistyped({"run-dir": (run_dir, str | Path)})
     _check_which(checkpoint)
+    options = EvalOptions(checkpoint=checkpoint, greedy=greedy, seed=seed, device=str(device))
+    raise_problems(list(find_problems(options)))
     if trust:
         trust_run(Path(run_dir))
     agent = read_agent(Path(run_dir), checkpoint)
-    policy = agent.make_policy(seed, device, greedy, loaded=True)
+    policy = agent.make_policy(seed, str(device), greedy, loaded=True)
     return LoadedPolicy(policy, agent.environment, agent.statistics)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from laser.config import ConfigError, Problem, find_problems, raise_problems
+from laser.config import ConfigError, Problem, find_problems, raise_mistyped, raise_problems
 from laser.discovery import read_first_lines
 from launch.presets._fitting import find_fitting
 from launch.presets._recommended import Recommendation, recommend, recommend_for
@@ -48,6 +48,7 @@ def load_preset(name: str, values: Mapping[str, Any] | None = None) -> TrainConf
     Raises:
         ConfigError: there is no such preset, or the values have mistakes; the error lists all of them.
     """
+    raise_mistyped({"preset": (name, str), "values": (values, Mapping[str, Any] | None)})
     presets = find_presets()
     known = name.replace("-", "_")
     if known not in presets:
@@ -71,9 +72,10 @@ def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
         ConfigError: keys are unknown, types are wrong, or values are out of range or do not go together; the error
             lists all of these mistakes.
     """
-    from launch.settings.train_config import NOT_FLAGS
+    from launch.settings.train_config import NOT_FLAGS, TrainConfig
     from launch.settings.values import apply_overrides
 
+    raise_mistyped({"config": (config, TrainConfig), "values": (values, Mapping[str, Any])})
     changed, problems = apply_overrides(config, values, NOT_FLAGS)
     raise_problems([*problems, *find_problems(changed)])
     return changed

@@ -89,8 +89,11 @@ def check_callbacks(callbacks: Sequence[Any]) -> None:
     """Check that every callback has methods that are called, and no other whose name begins with `on_`.
 
     Raises:
-        ConfigError: one has not.
+        ConfigError: one has not, or they are no list.
     """
+    if not isinstance(callbacks, Sequence):
+        wrong = f"must be a list of objects, got {callbacks!r}"
+        raise ConfigError([Problem("callbacks", wrong, "put it into brackets: callbacks=[...]")])
     problems = []
     for callback in callbacks:
         own = [name for name in dir(callback) if name.startswith("on_")]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from laser.config import raise_problems
+from laser.config import raise_mistyped, raise_problems
 from laser.torch_threads import torch_threads
 from launch.commands import resume_command
 from launch.evaluation.sweep_evaluation import MemberRecord, read_best_curve
@@ -56,6 +56,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         Interrupted: Ctrl-C came; the state was saved.
         StoppedError: SIGTERM came; the state was saved.
     """
+    raise_mistyped({"config": (config, SweepConfig)}, "laser.SweepConfig(base, grid) makes one")
+    raise_mistyped({"command": (command, Sequence[str] | None)})
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
     with ExitStack() as stack:

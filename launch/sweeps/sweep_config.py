@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from laser.config import ConfigError, Problem, find_problems, raise_problems
+from laser.config import ConfigError, Problem, find_mistyped, find_problems, raise_problems
 from launch.evaluation.settings_compared import setting_name
 from launch.presets import load_preset
 from launch.settings.json_form import config_to_json
@@ -78,6 +78,25 @@ class SweepConfig:
     space: dict[str, Dimension] = field(default_factory=dict)
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
 
+    def _mistyped(self) -> Iterator[Problem]:
+        """Yield the arguments that are not of their types."""
+        for key, hint in (
+            ("base", TrainConfig),
+            ("options", SweepOptions),
+            ("pbt", PbtConfig),
+            ("pruner", PrunerConfig),
+            ("grid", Mapping[str, Any]),
+            ("zipped", Mapping[str, Any]),
+            ("space", Mapping[str, Any]),
+        ):
+            yield from find_mistyped(key, getattr(self, key), hint)
+        for flag, lists in (("grid", self.grid), ("zipped", self.zipped)):
+            for key, values in lists.items() if isinstance(lists, Mapping) else ():
+                if not isinstance(values, Collection) or isinstance(values, str):
+                    yield Problem(f"{flag}.{key}", f"must be a list of values, got {values!r}", f"use [{values!r}]")
+        for key, dimension in self.space.items() if isinstance(self.space, Mapping) else ():
+            yield from find_mistyped(f"space.{key}", dimension, Dimension)
+
     @property
     def keys(self) -> list[str]:
         """The keys whose values differ between members."""
@@ -101,6 +120,7 @@ class SweepConfig:
         Raises:
             ConfigError: the mistakes of all members.
         """
+        raise_problems(list(self._mistyped()))
         of_options = list(find_problems(self.options))
         problems = [*of_options, *self._listed_problems()]
         wrong = find_space_problems(self.space, self.base)

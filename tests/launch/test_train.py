@@ -54,19 +54,6 @@ def test_a_setting_of_another_type_is_one_line(tmp_path, changes, line):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("config", "line"),
-    [
-        ("cartpole", "config: must be a TrainConfig, got 'cartpole'; use laser.load_preset('cartpole')"),
-        (None, "config: must be a TrainConfig, got None; use one of laser.load_preset"),
-    ],
-)
-def test_only_a_config_is_trained(config, line):
-    with pytest.raises(ConfigError) as caught:
-        train(config)
-    assert str(caught.value) == line
-
-
 def test_numbers_of_numpy_and_a_directory_as_text_are_settings(tmp_path):
     changes = {"steps": np.int64(200), "num_envs": np.int32(2), "seed": np.int64(3), "stop_at_return": np.float32(1e9)}
     network = NetworkConfig(hidden_sizes=(np.int64(16), 16))
