@@ -247,13 +247,14 @@ def _take_trust(values: dict[str, str], problems: list[Problem]) -> bool:
 
 
 def _further_problems(config: TrainConfig, problems: Sequence[Problem]) -> list[Problem]:
-    """Return mistakes of environment and schedule if there are others already; otherwise training reports them."""
+    """Return mistakes of environment, schedule and weights if there are others already; else training reports them."""
     if not problems:
         return []
     from laser.environments import describe_environment
     from launch.records.settings_schedule import find_schedule_problems
+    from launch.supervision.initial_weights import find_missing_weights
 
-    found = find_schedule_problems(config)
+    found = [*find_schedule_problems(config), *find_missing_weights([config])]
     if not any(problem.key.partition(".")[0] in ("env", "environment") for problem in problems):
         try:
             describe_environment(config.env, config.environment)

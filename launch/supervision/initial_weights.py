@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from launch.planning.member_plan import MemberPlan
 from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_state, saved_statistics
 from launch.runtimes.runtime import Worker
+from launch.settings.train_config import TrainConfig
 from learner.checkpoint import (
     BadCheckpointError,
     Checkpoint,
@@ -85,6 +87,17 @@ def read_initial_weights(member: MemberPlan) -> InitialWeights | None:
     return InitialWeights(
         fits, words + (f"; new are {_listed(missing)}" if missing else ""), saved_statistics(checkpoint)
     )
+
+
+def find_missing_weights(configs: Sequence[TrainConfig]) -> list[Problem]:
+    """Return a problem for each checkpoint from which runs are to begin and that does not exist or cannot be read."""
+    problems = []
+    for text in dict.fromkeys(config.init_from for config in configs if config.init_from and not config.resume):
+        try:
+            _read(text)
+        except ConfigError as error:
+            problems += error.problems
+    return problems
 
 
 def _read(text: str) -> Checkpoint:

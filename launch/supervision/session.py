@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from laser.config import ConfigError
 from laser.environments import task_ids
 from laser.waiting import waiting_for
 from launch.commands import resume_command
@@ -37,7 +38,7 @@ from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
 from launch.supervision.failures import as_launch_error, explained, log_failure
 from launch.supervision.free import FreeSchedule
-from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.initial_weights import find_missing_weights, read_initial_weights
 from launch.supervision.last_saves import check_in_place, save_what_can_be_saved, try_to_save
 from launch.supervision.lockstep import LockstepSchedule
 from launch.supervision.member_supervisor import MemberSupervisor, Outcome
@@ -66,7 +67,10 @@ def plan_session(configs: Sequence[TrainConfig], share_replay: bool = False, con
             weights to start from do not fit.
         LaunchError: the cluster cannot be used.
     """
-    plan = make_plan(configs, share_replay, concurrent)
+    try:
+        plan = make_plan(configs, share_replay, concurrent)
+    except ConfigError as error:
+        raise ConfigError([*error.problems, *find_missing_weights(configs)]) from error
     for member in plan.members:
         if not member.config.resume:
             read_initial_weights(member)  # now, since a run directory is not made for nothing

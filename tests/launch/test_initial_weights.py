@@ -9,6 +9,7 @@ from saved_runs import weights
 
 import laser
 from laser.config import ConfigError
+from launch.command_line.cli import run
 from learner.checkpoint import list_checkpoints, load_checkpoint, load_newest_checkpoint
 
 # Fewer steps than a batch needs: the weights at the end are those of the start.
@@ -107,3 +108,14 @@ def test_other_networks_are_refused(trained, tmp_path):
 def test_checkpoints_that_do_not_exist_are_one_line(trained, tmp_path, which, words):
     with pytest.raises(ConfigError, match=words):
         laser.train(config_for(tmp_path / "new", init_from=f"{trained}{which}"))
+
+
+def test_a_checkpoint_that_does_not_exist_is_named_beside_all_other_mistakes(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        laser.train(config_for(tmp_path / "new", init_from="/nowhere", env="Nope-v1"))
+    assert [problem.key for problem in caught.value.problems] == ["env", "init-from"]
+    words = ["train", "cartpole", "--init-from", "/nowhere", "--steps", "-3", "--env", "Nope-v1"]
+    with pytest.raises(ConfigError) as caught:
+        run(words)
+    assert sorted(problem.key for problem in caught.value.problems) == ["env", "init-from", "steps"]
+    assert not (tmp_path / "new").exists()
