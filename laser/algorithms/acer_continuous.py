@@ -80,6 +80,9 @@ class AcerContinuousConfig(AcerConfig):
         if self.critic == "not_centred":
             why, remedy = "algorithm.critic is not_centred", "use algorithm.critic stochastic_dueling"
             found += find_unused(self, "algorithm", ("num_samples",), why, remedy)
+        if self.std == "fixed":
+            why, remedy = "algorithm.std is fixed, and so is the entropy", "use algorithm.std learned"
+            found += find_unused(self, "algorithm", ("entropy_cost", "entropy_in_trust_region"), why, remedy)
         if not network.separate_critic:
             why, remedy = "the critic shares the policy's torso and its step size", "use network.separate-critic true"
             unused = ["critic_rate"] + ["separate_advantage"] * (self.critic != "state_value")

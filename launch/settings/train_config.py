@@ -288,6 +288,11 @@ class TrainConfig:
         if algorithm.num_drawn == 0 and self.checkpoint_replay:
             yield Problem("checkpoint-replay", "keeps a replay that is never drawn from", "leave it out")
         yield from algorithm.warnings(self.network, replay.remover)
+        if type(self.network).make is NetworkConfig.make:
+            for torso, names in (("conv", ("filters", "features")), ("impala_resnet", ("width",))):
+                if self.network.torso != torso:
+                    why = f"network.torso is {self.network.torso}"
+                    yield from find_unused(self.network, "network", names, why, f"use network.torso {torso}")
         if self.network.core == "none" and type(self.network).make is NetworkConfig.make:
             for section, part, names in (
                 ("network", self.network, ("core_size",)),

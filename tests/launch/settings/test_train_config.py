@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from actors.config import ActorConfig
+from laser.algorithms.acer_continuous import AcerContinuousConfig
 from laser.algorithms.dqn import DqnConfig
 from laser.algorithms.laser import LaserConfig
 from laser.algorithms.ppo import PpoConfig
@@ -142,6 +143,10 @@ def test_cuda_devices_that_are_not_there(monkeypatch):
         ({"algorithm": LaserConfig(popart_step_size=0.5)}, "algorithm.popart-step-size"),
         ({"algorithm": LaserConfig(pixel_control_cell=2)}, "algorithm.pixel-control-cell"),
         ({"network": NetworkConfig(core_size=2)}, "network.core-size"),
+        ({"network": NetworkConfig(features=64)}, "network.features"),
+        ({"network": NetworkConfig(torso="nature_cnn", filters="(8,3,1)")}, "network.filters"),
+        ({"network": NetworkConfig(torso="conv", width=2)}, "network.width"),
+        ({"algorithm": AcerContinuousConfig(entropy_cost=0.1, replay_fraction=0.5)}, "algorithm.entropy-cost"),
         ({"learner": LearnerConfig(replay_core_state="stored")}, "learner.replay-core-state"),
         ({"learner": LearnerConfig(compile="off", cuda_graphs="on")}, "learner.cuda-graphs"),
         ({"replay": ReplayConfig(priority_exponent=1.0)}, "replay.priority-exponent"),
