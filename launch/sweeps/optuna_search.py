@@ -6,9 +6,11 @@ Source: Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, secti
 from __future__ import annotations
 
 import math
+import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +29,9 @@ from launch.sweeps.value_lists import value_text
 STUDY = "laser"
 """Name of the study in the file; beside lists of values each point has one, whose name goes on with its values."""
 
-_SETTING = "setting"
+_SETTING, _STEPS = "setting", "env-steps"
+_PATIENCE_S = 60.0
+"""Seconds that another process may hold the file, such as a dashboard."""
 _LEAST_RANDOM, _MOST_RANDOM = 2, 10
 """Settings of a study that are drawn at random before scores decide."""
 
@@ -38,13 +42,16 @@ class OptunaSearch:
     The sampler of each trial has a seed of its own, so that a choice depends only on the seed and on the trials before:
     a resumed search goes on as if it had not been interrupted. Settings that train meanwhile count as bad ones, so that
     several at once do not all try the same ("constant liar"). Each point of a grid or of zipped lists has a study of
-    its own, since the best settings of one point need not be those of another.
+    its own, since the best settings of one point need not be those of another. So has each number of env steps, if a
+    search is resumed with more: settings that go on are compared by their new scores. A setting that failed is scored
+    once it has been trained.
 
     Args:
         space: ranges and choices by key.
         whole: keys whose values are whole numbers.
         path: the studies' file; optuna-dashboard opens it.
         seed: of all choices.
+        steps: env steps of each member; `given` values may name others.
         num_settings: settings that each study chooses. A quarter of them is drawn at random, at most ten: a choice by
             scores needs some to compare.
         resume: continue the studies in the file.
@@ -60,6 +67,7 @@ class OptunaSearch:
         whole: set[str],
         path: Path,
         seed: int,
+        steps: int,
         num_settings: int,
         resume: bool,
     ):
@@ -70,8 +78,11 @@ class OptunaSearch:
         self._distributions = {key: _distribution(dimension, key in whole) for key, dimension in space.items()}
         self._path = path
         self._seed = seed
+        self._steps = steps
+        # Not by its URL, in which signs of a path such as "?" mean something else.
+        connect = partial(sqlite3.connect, str(path), timeout=_PATIENCE_S, check_same_thread=False)
         with self._writing():
-            self._storage = optuna.storages.RDBStorage(f"sqlite:///{path}")
+            self._storage = optuna.storages.RDBStorage(f"sqlite:///{path.name}", engine_kwargs={"creator": connect})
             self._trials = self._take_up_trials()
             if resume and not optuna.get_all_study_names(self._storage):
                 raise _unusable(path, "it holds no study")
@@ -88,8 +99,10 @@ class OptunaSearch:
     def values(self, setting: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a setting by key; see `Search.values`."""
         with self._writing():
-            if setting not in self._trials:
-                study = _open_study(self._storage, _study_name(given))
+            study = self._study(given)
+            if setting in self._trials:
+                self._take_along(setting, study)
+            else:
                 study.sampler = _sampler(seed_for(self._seed, "tuner", self._num_trials()), self._num_random)
                 trial = study.ask(self._distributions)
                 trial.set_user_attr(_SETTING, setting)
@@ -106,7 +119,8 @@ class OptunaSearch:
 
     def is_told(self, setting: int) -> bool:
         """Return whether the study knows how a setting ended."""
-        return setting in self._trials and self._trial(setting).state.is_finished()
+        with self._writing():
+            return setting in self._trials and self._trial(setting).state.is_finished()
 
     def tell(self, setting: int, score: float | None, rung: int | None) -> None:
         """Take in how a setting ended; see `Search.tell`. A setting without a finite score has failed."""
@@ -120,11 +134,36 @@ class OptunaSearch:
                 self._storage.set_trial_intermediate_value(self._id(setting), rung, score)
                 study.tell(number, state=TrialState.PRUNED)
 
+    def _study(self, given: Mapping[str, Any]) -> optuna.Study:
+        """Return the study of a point and of the present number of env steps."""
+        steps, name = int(given.get("steps", self._steps)), _study_name(given)
+        study = _open_study(self._storage, name)
+        if study.user_attrs.get(_STEPS, steps) != steps:
+            study = _open_study(self._storage, f"{name}, env-steps={steps}")
+        if _STEPS not in study.user_attrs:
+            study.set_user_attr(_STEPS, steps)
+        return study
+
+    def _take_along(self, setting: int, study: optuna.Study) -> None:
+        """Let a setting that trains again be scored in a study: one that failed, or that had fewer env steps."""
+        trial = self._trial(setting)
+        if self._trials[setting][0].study_name == study.study_name and trial.state is not TrialState.FAIL:
+            return
+        distributions = {key: self._distributions[key] for key in trial.params}
+        again = optuna.trial.create_trial(
+            state=TrialState.RUNNING,
+            params=trial.params,
+            distributions=distributions,
+            user_attrs={_SETTING: setting},
+        )
+        study.add_trial(again)
+        self._trials[setting] = study, max(each.number for each in study.get_trials(deepcopy=False))
+
     def _take_up_trials(self) -> dict[int, tuple[optuna.Study, int]]:
         """Return the study and number of each setting's newest trial; a trial of no setting has failed."""
         trials: dict[int, tuple[optuna.Study, int]] = {}
-        for name in optuna.get_all_study_names(self._storage):
-            study = _open_study(self._storage, name)
+        studies = [_open_study(self._storage, name) for name in optuna.get_all_study_names(self._storage)]
+        for study in sorted(studies, key=lambda study: int(study.user_attrs.get(_STEPS, 0))):
             for trial in study.get_trials(False):
                 setting = trial.user_attrs.get(_SETTING)
                 if setting is not None:
@@ -154,7 +193,9 @@ class OptunaSearch:
             yield
         except (StorageInternalError, OperationalError) as error:
             first = str(error.__cause__ or error).splitlines()[0]
-            remedy = "free space or repair the disk, then continue with --resume"
+            is_held = "locked" in first
+            cure = "end the process that holds it" if is_held else "free space or repair the disk"
+            remedy = f"{cure}, then continue with --resume"
             raise OutputError("run-dir", f"{self._path}: {first}", remedy) from error
         except DatabaseError as error:
             raise _unusable(self._path, str(error.orig or error)) from error

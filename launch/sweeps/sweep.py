@@ -185,7 +185,7 @@ def _open_tuning(
     base, num_settings = config.base, config.options.sample
     # A member's setting is in the study before the member has a directory. One that was killed earlier begins anew.
     goes_on = base.resume and any(_path_of(member, run).exists() for member in members)
-    with OptunaSearch(config.space, whole, path, base.seed, num_settings, goes_on) as search:
+    with OptunaSearch(config.space, whole, path, base.seed, base.steps, num_settings, goes_on) as search:
         verdict = (lambda number: None) if pruning is None else pruning.verdict
         yield Tuning(config, members, search, by_evaluation, verdict)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import random
 import shutil
-from contextlib import contextmanager
+import sqlite3
+from contextlib import closing, contextmanager
 
 import optuna
 import pytest
@@ -15,10 +16,11 @@ from stopped_sweeps import stopped
 
 from laser.config import ConfigError
 from launch.command_line.arguments import parse_sweep
-from launch.errors import LaunchError, NothingToResumeError
+from launch.errors import LaunchError, NothingToResumeError, OutputError
 from launch.presets import change, load_preset
 from launch.records.run_directory import open_run
 from launch.settings.seeds import seed_for
+from launch.sweeps import optuna_search
 from launch.sweeps.halving import PrunerConfig, Rungs
 from launch.sweeps.optuna_search import STUDY, OptunaSearch
 from launch.sweeps.search_space import Choice, Range
@@ -35,8 +37,8 @@ SPACE = {
 }
 
 
-def search(path, seed=0, resume=False, space=SPACE, num_settings=40):
-    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, num_settings, resume)
+def search(path, seed=0, resume=False, space=SPACE, num_settings=40, steps=1000):
+    return OptunaSearch(space, {"algorithm.batch-size"}, path / STUDY_NAME, seed, steps, num_settings, resume)
 
 
 @contextmanager
@@ -227,6 +229,66 @@ def test_a_trial_that_no_setting_got_before_a_kill_has_failed(tmp_path):
     with search(tmp_path, resume=True) as again:
         again.values(1, {})
     assert [trial.state.name for trial in trials(tmp_path)] == ["RUNNING", "FAIL", "RUNNING"]
+
+
+def test_a_search_that_is_resumed_with_more_steps_compares_none_of_the_old_scores(tmp_path):
+    """A setting that scored 30 after 1,000 env steps is no worse than one with 60 after 3,000."""
+    with search(tmp_path) as each:
+        before = [each.values(setting, {}) for setting in range(3)]
+        each.tell(0, 30.0, None)
+        each.tell(1, 10.0, 256)
+    for _ in range(2):  # it may be resumed again, with as many steps
+        with search(tmp_path, resume=True, steps=3000) as again:
+            assert [again.values(setting, {}) for setting in range(3)] == before
+            told = [again.is_told(setting) for setting in range(3)]
+    assert told == [False] * 3
+    with search(tmp_path, resume=True, steps=3000) as again:
+        again.values(0, {})
+        again.tell(0, 60.0, None)
+        again.tell(1, 10.0, 256)
+        assert again.is_told(0)
+        new = again.values(3, {})
+    assert [trial.value for trial in trials(tmp_path)[:1]] == [30.0]
+    found = trials(tmp_path, f"{STUDY}, env-steps=3000")
+    assert [(trial.state.name, trial.value) for trial in found[:2]] == [("COMPLETE", 60.0), ("PRUNED", 10.0)]
+    assert [trial.user_attrs["setting"] for trial in found] == [0, 1, 2, 3]
+    with search(tmp_path, resume=True, steps=3000) as again:
+        assert again.values(3, {}) == new
+        assert again.is_told(0)
+
+
+def test_a_setting_that_failed_is_scored_once_it_has_been_trained(tmp_path):
+    with search(tmp_path) as each:
+        before = each.values(0, {})
+        each.tell(0, None, None)
+    with search(tmp_path, resume=True) as again:
+        assert again.values(0, {}) == before
+        assert not again.is_told(0)
+        again.tell(0, 5.0, None)
+    assert [(trial.state.name, trial.value) for trial in trials(tmp_path)] == [("FAIL", None), ("COMPLETE", 5.0)]
+
+
+def test_any_path_holds_the_study(tmp_path):
+    folder = tmp_path / "a?b#c%20d"
+    folder.mkdir()
+    with search(folder) as each:
+        before = each.values(0, {})
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    with search(folder, resume=True) as again:
+        assert again.values(0, {}) == before
+
+
+def test_a_study_that_another_process_holds_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(optuna_search, "_PATIENCE_S", 0.1)
+    with search(tmp_path) as each:
+        each.values(0, {})
+        with closing(sqlite3.connect(tmp_path / STUDY_NAME, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for call in (lambda: each.is_told(0), lambda: each.tell(0, 1.0, None), lambda: each.values(1, {})):
+                with pytest.raises(OutputError, match="database is locked; end the process that holds it, then cont"):
+                    call()
+            other.execute("ROLLBACK")
+        each.tell(0, 1.0, None)
 
 
 def test_a_study_that_is_gone_is_named(tmp_path):
