@@ -101,6 +101,7 @@ class MemberSupervisor:
         self._evaluated_at = recorder.marks.setdefault(_EVALUATED_AT, reached)
         self._sampler_returns = SamplerReturns(topology, recorder)
         self._evaluation: Future[Any] | None = None
+        self._earlier: Future[Any] | None = None  # the one that still runs when the last one is asked for
         self._evaluations_failed: defaultdict[str, float] = defaultdict(float)
 
     @property
@@ -218,9 +219,13 @@ class MemberSupervisor:
         config = self.topology.config
         self.collect_evaluation()  # one that has ended since the last look would be lost
         is_due = 0 < config.evaluation_interval <= snapshot.env_steps - self._evaluated_at
-        if (config.capture_video or config.offline or is_due) and not self._is_evaluating:
-            # It stays due: a run that is resumed makes it when one that was never interrupted would.
-            self._is_last = self._begin_evaluation(snapshot)
+        if not (config.capture_video or config.offline or is_due) or self._is_last:
+            return
+        running = self._evaluation
+        # It stays due: a run that is resumed makes it when one that was never interrupted would.
+        self._is_last = self._begin_evaluation(snapshot)
+        if self._is_last:
+            self._earlier = running
 
     @property
     def _is_evaluating(self) -> bool:
@@ -244,7 +249,7 @@ class MemberSupervisor:
 
     @property
     def evaluation(self) -> Future[Any] | None:
-        """The evaluation that is running or whose result is not collected yet."""
+        """The newest evaluation, while it is queued, is running or its result is not collected yet."""
         return self._evaluation
 
     def collect_evaluation(self) -> None:
@@ -253,9 +258,13 @@ class MemberSupervisor:
         Training does not end because an evaluation fails: a failed environment or a dead evaluator is counted by its
         reason (a dead evaluator is replaced), and the next evaluation takes place as usual.
         """
-        if self._evaluation is None or not self._evaluation.done():
-            return
-        evaluation = self._settle_evaluation()
+        if self._earlier is not None and self._earlier.done():
+            earlier, self._earlier = self._earlier, None
+            self._report_result(earlier)
+        if self._evaluation is not None and self._evaluation.done():
+            self._report_result(self._settle_evaluation())
+
+    def _report_result(self, evaluation: Future[Any]) -> None:
         error = evaluation.exception()
         if isinstance(error, EnvironmentFailedError):
             self._count_failed(error.reason)
@@ -288,7 +297,10 @@ class MemberSupervisor:
                 self.collect_evaluation()
 
     def give_up_evaluation(self) -> None:
-        """Give up the running evaluation, if there is one, and count it as late."""
+        """Give up the running evaluation, if there is one, and count it as late; so is one that waits behind it."""
+        if self._earlier is not None:
+            self._earlier = None
+            self._count_failed("late")
         if self._evaluation is not None:
             self._settle_evaluation()
             self._count_failed("late")
