@@ -36,6 +36,8 @@ _API = {
     "SweepOptions": "launch.sweeps.sweep_options",
     "PbtConfig": "launch.sweeps.population",
     "PrunerConfig": "launch.sweeps.halving",
+    "Range": "launch.sweeps.search_space",
+    "Choice": "launch.sweeps.search_space",
     "SweepResult": "launch.sweeps.sweep_result",
     "TrainResult": "launch.supervision.training_result",
     "EvaluationResult": "launch.evaluation.evaluate",

@@ -21,7 +21,7 @@ from launch.settings.values import Leaf, apply_choices, apply_overrides, find_le
 from launch.sweeps.search_space import parse_space
 from launch.sweeps.sweep_config import ONE_MEMBER, SweepConfig, find_unpaired
 from launch.sweeps.sweep_options import sweep_leaves
-from launch.sweeps.sweep_record import read_base, sweep_from_json
+from launch.sweeps.sweep_record import KEPT, find_changes, read_base, sweep_from_json
 from launch.sweeps.value_lists import parse_lists
 
 C = TypeVar("C")
@@ -30,8 +30,6 @@ _LISTED = ("grid", "zip", "space")
 """Flags that may be given several times."""
 _SECTIONS = ("pbt", "pruner")
 """Keys of a sweep that are an option and a section of settings of that option."""
-_KEPT = ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
-"""Options that a resumed sweep keeps."""
 
 
 def parse_train(arguments: Sequence[str]) -> TrainConfig:
@@ -122,13 +120,14 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     problems += [*wrong, *unpaired, *strange]
     sweep = SweepConfig(base, grid, options, pbt, zipped, space, pruner)
     if resumed is not None:
-        problems += _changes(resumed, sweep)
+        lists = {"grid": grid or resumed.grid, "zipped": zipped or resumed.zipped, "space": space or resumed.space}
+        problems += find_changes(resumed, dataclasses.replace(sweep, **lists))
         problems += [
             Problem(key, "has no effect: each member of the resumed sweep has its own", "leave it out")
             for key in outside
             if key in resumed.keys
         ]
-        kept = dataclasses.replace(options, **{key: getattr(resumed.options, key) for key in _KEPT})
+        kept = dataclasses.replace(options, **{key: getattr(resumed.options, key) for key in KEPT})
         sweep = dataclasses.replace(sweep, grid=resumed.grid, zipped=resumed.zipped, space=resumed.space, options=kept)
     try:
         sweep.members()
@@ -321,30 +320,3 @@ def _with_section(config: C, section: str, texts: Mapping[str, str], missing: st
         wrong, remedy = f"has no effect without {missing}", f"add {missing}"
         problems += [Problem(f"{section}.{key}", wrong, remedy) for key in own]
     return config, problems
-
-
-def _changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
-    """Return a problem for each change that a resumed sweep does not allow."""
-    kept, remedy = "a resumed sweep keeps its own", "leave it out, or start a new sweep"
-    problems = [
-        Problem(flag, kept, remedy)
-        for flag, then, now in (
-            ("grid", resumed.grid, asked.grid),
-            ("zip", resumed.zipped, asked.zipped),
-            ("space", resumed.space, asked.space),
-        )
-        if now not in ({}, then)
-    ]
-    problems += [
-        Problem(key_of(key), kept, remedy)
-        for key in _KEPT
-        if getattr(asked.options, key) != getattr(resumed.options, key)
-    ]
-    if asked.base.seed != resumed.base.seed:
-        problems.append(Problem("seed", kept, remedy))
-    problems += [
-        Problem(section, f"{kept} settings", "leave them out, or start a new sweep")
-        for section in _SECTIONS
-        if getattr(asked, section) != getattr(resumed, section)
-    ]
-    return problems

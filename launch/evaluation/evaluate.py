@@ -241,7 +241,7 @@ class _Game:
             facts: dict[str, Any] = {"index": int(path.name), "overrides": {}}
             try:
                 record = read_record(path)
-                facts = record["member"]
+                facts = record.get("member", facts)
                 recorded.append(MemberRecord(path / "metrics.db", record["config"]["env"], facts["overrides"]))
                 ended = last_settings(path / SCHEDULE_NAME)
                 played = self.play(path)

@@ -129,10 +129,11 @@ def write_record(path: Path, config: TrainConfig, command: Sequence[str], facts:
     """
     target, line = path / "config.json", shlex.join(command)
     now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    created, history = now, []
+    created, history, member = now, [], {}
     if target.exists():
         before = read_record(path)
         created, history = before.get("created", now), before.get("history", [])
+        member = {"member": before["member"]} if "member" in before else {}  # also if it is resumed by itself
     record = {
         "schema_version": SCHEMA_VERSION,
         "created": created,
@@ -142,6 +143,7 @@ def write_record(path: Path, config: TrainConfig, command: Sequence[str], facts:
         "commit": commit_of_sources(),
         "config": config_to_json(config),
         "changes": changes_from_preset(config),
+        **member,
         **facts,
     }
     replace_file(target, json.dumps(record, indent=2).encode())

@@ -176,7 +176,9 @@ def find_space_problems(space: Mapping[str, Dimension], base: TrainConfig) -> li
     leaves = {leaf.key: leaf for leaf in find_leaves(base)}
     problems = []
     for key, dimension in space.items():
-        if isinstance(dimension, Range):
+        if key not in leaves and (unknown := find_unknown(base, key, _FLAG)):
+            problems += unknown
+        elif isinstance(dimension, Range):
             found = _range_problem(leaves.get(key), key, dimension)
             problems += [found] if found else []
         elif not dimension.values:
@@ -237,6 +239,8 @@ def _range_problem(leaf: Leaf | None, key: str, found: Range) -> Problem | None:
     number = None if leaf is None else _number_type(leaf)
     if number is None or leaf is None:
         return Problem(_FLAG, f"{key} is not a number, got {found}", f"list values: {key}={{V1,V2}}")
+    if found.kind not in get_args(Kind):
+        return Problem(_FLAG, f"{key} must be {_FORMS}, got {found}", "choose one of these kinds")
     if not (math.isfinite(found.low) and math.isfinite(found.high)):
         return Problem(_FLAG, f"{key}: both ends must be finite, got {found}", "write two numbers")
     if found.low >= found.high:

@@ -18,6 +18,7 @@ from launch.recording.progress import Progress
 from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.run_directory import RunDirectory, open_run
+from launch.records.run_record import newest_run, read_record
 from launch.records.settings_schedule import SCHEDULE_NAME, read_changes
 from launch.restart_link import announce
 from launch.settings.values import show
@@ -29,13 +30,14 @@ from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
 from launch.supervision.training_result import result_of
 from launch.sweeps.evolution import PopulationTraining
-from launch.sweeps.halving import rungs_below
+from launch.sweeps.halving import PrunerConfig, rungs_below
 from launch.sweeps.population import find_strangers
 from launch.sweeps.pruning import RECORD_NAME, Pruning
 from launch.sweeps.scores import takes_evaluations
 from launch.sweeps.search_space import whole_keys
 from launch.sweeps.sweep_config import SweepConfig, SweepMember
 from launch.sweeps.sweep_progress import SweepSnapshot, closing_table, describe_sweep, look_at
+from launch.sweeps.sweep_record import find_changes, read_base, sweep_from_json
 from launch.sweeps.sweep_result import MemberResult, SweepResult
 from launch.sweeps.tuning import STUDY_NAME, Tuning, find_unfit_ends
 
@@ -58,6 +60,9 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     raise_mistyped({"config": (config, SweepConfig)}, "laser.SweepConfig(base, grid) makes one")
     raise_mistyped({"command": (command, Sequence[str] | None)})
+    raise_problems(list(config.mistyped()))
+    if config.base.resume:
+        config = _resumed(config)
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
     with ExitStack() as stack:
@@ -172,6 +177,24 @@ def _pruning_of(config: SweepConfig, members: Sequence[SweepMember], run: RunDir
         run.path / RECORD_NAME,
         run.log,
     )
+
+
+def _resumed(config: SweepConfig) -> SweepConfig:
+    """Return the config of a sweep that goes on, whose rungs stay where they are.
+
+    Raises:
+        ConfigError: it is not the sweep that was begun.
+        NothingToResumeError: there is none.
+        UntrustedError: as `open_run` says.
+    """
+    base = config.base
+    path = base.run_dir or newest_run(base.preset, base.env, of_sweeps=True)
+    record = read_record(path)
+    began = sweep_from_json(record, read_base(record, path))
+    if config.pruner == PrunerConfig():
+        config = dataclasses.replace(config, pruner=began.pruner)
+    raise_problems(find_changes(began, config))
+    return config
 
 
 @contextmanager

@@ -28,7 +28,7 @@ OF_THE_WHOLE_SWEEP = ("run-dir", "runtime", "quiet", "json", "resume", "checkpoi
 
 _OWN_IN_A_SHARED_REPLAY = ("replay.min-steps", "replay.samples-per-insert")
 
-_THE_SAME_IN_A_SHARED_REPLAY = ("env", "unroll-length", "environment.action-repeat", "init-replay")
+_THE_SAME_IN_A_SHARED_REPLAY = ("env", "unroll-length", "environment.action-repeat", "init-replay", "offline")
 
 _OF_A_PRESET = ("algorithm.", "network.", *_OWN_IN_A_SHARED_REPLAY)
 
@@ -78,7 +78,7 @@ class SweepConfig:
     space: dict[str, Dimension] = field(default_factory=dict)
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
 
-    def _mistyped(self) -> Iterator[Problem]:
+    def mistyped(self) -> Iterator[Problem]:
         """Yield the arguments that are not of their types."""
         for key, hint in (
             ("base", TrainConfig),
@@ -94,6 +94,8 @@ class SweepConfig:
             for key, values in lists.items() if isinstance(lists, Mapping) else ():
                 if not isinstance(values, Collection) or isinstance(values, str):
                     yield Problem(f"{flag}.{key}", f"must be a list of values, got {values!r}", f"use [{values!r}]")
+                elif not len(values):
+                    yield Problem(f"{flag}.{key}", "lists no values", "list one or more, or leave it out")
         for key, dimension in self.space.items() if isinstance(self.space, Mapping) else ():
             yield from find_mistyped(f"space.{key}", dimension, Dimension)
 
@@ -120,7 +122,7 @@ class SweepConfig:
         Raises:
             ConfigError: the mistakes of all members.
         """
-        raise_problems(list(self._mistyped()))
+        raise_problems(list(self.mistyped()))
         of_options = list(find_problems(self.options))
         problems = [*of_options, *self._listed_problems()]
         wrong = find_space_problems(self.space, self.base)
@@ -214,6 +216,13 @@ class SweepConfig:
                 f"the space holds {held:.0f} settings, so some of the {self.options.sample} are drawn more than once"
             )
             found.append(Problem("sample", wrong, "use --grid to try each once"))
+        if not self.options.even_draws and (self.options.tunes or not self.space):
+            why = "the tuner chooses" if self.options.tunes else "nothing is drawn"
+            found.append(Problem("even-draws", f"has no effect: {why}", "leave it out"))
+        if not self.options.prunes and self.pruner != PrunerConfig():
+            found.append(Problem("pruner", "its settings have no effect: nothing is pruned", "add --pruner asha"))
+        if not self.options.pbt and self.pbt != PbtConfig():
+            found.append(Problem("pbt", "its settings have no effect: the population does not change", "add --pbt"))
         if self.options.pbt:
             found += self.pbt.warnings(configs, self.keys)
         if self.options.prunes and not self.options.share_replay:
@@ -229,19 +238,20 @@ class SweepConfig:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON values that `sweep_from_json` reads; the record holds the base separately."""
-        grid, zipped = (
-            {key: [value_text(value) for value in values] for key, values in lists.items()}
-            for lists in (self.grid, self.zipped)
-        )
-        space = {key: str(dimension) for key, dimension in self.space.items()}
         return {
-            "grid": grid,
-            "zip": zipped,
-            "space": space,
+            **self.texts(),
             "options": dataclasses.asdict(self.options),
             "pbt": config_to_json(self.pbt),
             "pruner": config_to_json(self._lasting_pruner),
         }
+
+    def texts(self) -> dict[str, dict[str, Any]]:
+        """Return grid, zipped lists and space as users write them, by flag."""
+        grid, zipped = (
+            {key: [value_text(value) for value in values] for key, values in lists.items()}
+            for lists in (self.grid, self.zipped)
+        )
+        return {"grid": grid, "zip": zipped, "space": {key: str(dimension) for key, dimension in self.space.items()}}
 
     @property
     def _lasting_pruner(self) -> PrunerConfig:

@@ -61,7 +61,7 @@ class SweepOptions:
     @property
     def tunes(self) -> bool:
         """Whether settings are chosen while the sweep trains."""
-        return self.tuner != "random"
+        return self.tuner == "optuna"
 
 
 def sweep_leaves() -> list[Leaf]:

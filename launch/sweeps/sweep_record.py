@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from laser.config import ConfigError, Problem, raise_problems
+from laser.config import ConfigError, Problem, key_of, raise_problems
 from launch.errors import NothingToResumeError
 from launch.records.forms import Form, check_form
 from launch.records.run_record import config_from_record
@@ -19,6 +19,8 @@ from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
 from launch.sweeps.value_lists import parse_lists
 
+KEPT = ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
+"""Options that a resumed sweep keeps."""
 _FORM: Form = {
     "grid": {...: [str]},
     "zip?": {...: [str]},
@@ -52,6 +54,26 @@ def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
     pruner, rejected = apply_overrides(PrunerConfig(), value.get("pruner", {}))
     raise_problems([*problems, *found, *rejected, *wrong, *unpaired, *strange])
     return SweepConfig(base, grid, options, pbt, zipped, space, pruner)
+
+
+def find_changes(resumed: SweepConfig, asked: SweepConfig) -> list[Problem]:
+    """Return a problem for each change that a resumed sweep does not allow."""
+    kept, remedy = "a resumed sweep keeps its own", "leave it out, or start a new sweep"
+    now = asked.texts()
+    problems = [Problem(flag, kept, remedy) for flag, then in resumed.texts().items() if now[flag] != then]
+    problems += [
+        Problem(key_of(key), kept, remedy)
+        for key in KEPT
+        if getattr(asked.options, key) != getattr(resumed.options, key)
+    ]
+    if asked.base.seed != resumed.base.seed:
+        problems.append(Problem("seed", kept, remedy))
+    problems += [
+        Problem(section, f"{kept} settings", "leave them out, or start a new sweep")
+        for section in ("pbt", "pruner")
+        if getattr(asked, section) != getattr(resumed, section)
+    ]
+    return problems
 
 
 def _texts(lists: Mapping[str, list[str]]) -> list[str]:

@@ -52,6 +52,30 @@ def sweep_of(**changes):
                 "zipped.algorithm.learning-rate: must be a list of values, got '1e-3'; use ['1e-3']",
             ],
         ),
+        (
+            sweep_of(grid={"algorithm.learning-rate": []}),
+            ["grid.algorithm.learning-rate: lists no values; list one or more, or leave it out"],
+        ),
+        (
+            sweep_of(
+                options=laser.SweepOptions(sample=2),
+                space={
+                    "algorithm.learning-rate": laser.Range("gauss", 1e-4, 1e-2),
+                    "algorithm.lr": laser.Range("log", 1e-4, 1e-2),
+                    "algorithm.optimizr": laser.Choice(("adam", "sgd")),
+                },
+            ),
+            [
+                "space: algorithm.learning-rate must be log(LOW,HIGH), uniform(LOW,HIGH), integers(LOW,HIGH) "
+                "or {V1,V2}, got gauss(0.0001,0.01); choose one of these kinds",
+                "algorithm.lr: in --space: unknown key; did you mean algorithm.learning-rate?",
+                "algorithm.optimizr: in --space: unknown key; did you mean algorithm.optimizer?",
+            ],
+        ),
+        (
+            sweep_of(grid={"seed": [1, 2]}, options=laser.SweepOptions(tuner="hyperopt")),
+            ["tuner: must be one of random, optuna, got 'hyperopt'"],
+        ),
         (lambda: laser.load_preset(3), ["preset: must be text, got 3"]),
         (
             lambda: laser.load_preset("cartpole", ["steps"]),

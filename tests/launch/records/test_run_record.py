@@ -57,3 +57,13 @@ def test_the_newest_run_of_a_preset_is_found(tmp_path, config):
 def test_outside_a_checkout_there_is_no_commit(monkeypatch):
     monkeypatch.setattr(run_record, "__file__", "/launch.py")
     assert run_record.commit_of_sources() is None
+
+
+def test_a_member_of_a_sweep_that_is_resumed_by_itself_stays_one(tmp_path, config):
+    path = tmp_path / "1"
+    member = {"index": 1, "overrides": {"algorithm.learning-rate": "1e-3"}}
+    with open_run(dataclasses.replace(config, run_dir=path), [], facts={"member": member}):
+        pass
+    with open_run(dataclasses.replace(config, run_dir=path, resume=True), []):
+        pass
+    assert read_record(path)["member"] == member

@@ -13,6 +13,7 @@ import pytest
 import torch
 from small_sweeps import SMALL
 
+from laser.config import ConfigError
 from launch.errors import Interrupted, LaunchError, NothingToResumeError
 from launch.evaluation.evaluate import evaluate, load_policy
 from launch.presets import change, load_preset
@@ -25,6 +26,7 @@ from launch.settings.train_config import TrainConfig
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.signals import StopSignal
 from launch.sweeps.population import PbtConfig
+from launch.sweeps.search_space import Range
 from launch.sweeps.sweep import sweep
 from launch.sweeps.sweep_config import SweepConfig
 from launch.sweeps.sweep_options import SweepOptions
@@ -209,6 +211,22 @@ def test_an_evolving_sweep_goes_on_as_if_it_had_not_been_interrupted(tmp_path, m
     assert lineages[0] == lineages[1]
     assert 0 < len(before) < len(lineages[0])
     assert same(weights(whole), weights(again))
+
+
+def test_a_resumed_sweep_keeps_what_it_tries_also_from_python(tmp_path):
+    """Else values of another space would be told to a study of the first."""
+    begun = small(tmp_path / "run", steps=128)
+    sweep(begun)
+    other = dataclasses.replace(begun, base=dataclasses.replace(begun.base, resume=True, seed=7))
+    options = SweepOptions(sample=2, share_replay=False)
+    space = {"algorithm.entropy-cost": Range("uniform", 0.0, 0.1)}
+    changed = dataclasses.replace(other, grid={"algorithm.learning-rate": [3e-3]}, space=space, options=options)
+    with pytest.raises(ConfigError) as caught:
+        sweep(changed)
+    keys = sorted(problem.key for problem in caught.value.problems)
+    assert keys == ["grid", "sample", "seed", "share-replay", "space"]
+    longer = dataclasses.replace(begun, base=dataclasses.replace(begun.base, resume=True, steps=256))
+    assert len(sweep(longer).members) == 2
 
 
 def test_a_resumed_sweep_that_is_stopped_keeps_what_it_was_resumed_with(tmp_path, monkeypatch):

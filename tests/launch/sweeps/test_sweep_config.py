@@ -260,6 +260,7 @@ def test_a_record_gives_the_sweep_back():
         (["--zip", "unroll-length=8,16"], "zip: unroll-length cannot differ: the members share one replay"),
         (["--grid", "env=CartPole-v1,Acrobot-v1"], "grid: env cannot differ: the members share one replay"),
         (["--grid", "init-replay=minari:aa/one-v0,minari:aa/two-v0"], "grid: init-replay cannot differ"),
+        (["--grid", "offline=minari:aa/one-v0,minari:aa/two-v0"], "grid: offline cannot differ"),
         (["--grid", RATES, "--sample", "5"], "sample: has no effect without --space"),
         (["--space", SPACE[0]], "sample: is missing: a space needs a number of settings to draw; use --sample 20"),
         (["--space", SPACE[0], "--sample", "-1"], "sample: must be in [0, 4096], got -1"),
