@@ -120,8 +120,10 @@ def parse_sweep(arguments: Sequence[str]) -> SweepConfig:
     problems += [*wrong, *unpaired, *strange]
     sweep = SweepConfig(base, grid, options, pbt, zipped, space, pruner)
     if resumed is not None:
-        lists = {"grid": grid or resumed.grid, "zipped": zipped or resumed.zipped, "space": space or resumed.space}
-        problems += find_changes(resumed, dataclasses.replace(sweep, **lists))
+        asked = dataclasses.replace(
+            sweep, grid=grid or resumed.grid, zipped=zipped or resumed.zipped, space=space or resumed.space
+        )
+        problems += find_changes(resumed, asked)
         problems += [
             Problem(key, "has no effect: each member of the resumed sweep has its own", "leave it out")
             for key in outside
