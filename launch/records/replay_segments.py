@@ -19,7 +19,14 @@ from laser.ports import PortClosedError
 from launch.records.forms import check_form
 from launch.records.saved_state import put_arrays_back
 from learner.checkpoint import Checkpoint, list_checkpoints
-from replay_server.saving.segments import Segment, SegmentWriter, remove_unused, segments_of, with_contents
+from replay_server.saving.segments import (
+    BadSegmentError,
+    Segment,
+    SegmentWriter,
+    remove_unused,
+    segments_of,
+    with_contents,
+)
 
 _SEGMENT = {"name": str, "start": int, "stop": int, "num": int, "bytes": int, "sha256": str}
 
@@ -57,6 +64,7 @@ class ReplaySegments:
         states = []
         for number, shard in enumerate(shards):
             writer = self._writer(number)
+            writer.look()
             try:
                 state, contents = shard.partial_state(writer.known, writer.life)
             except PortClosedError:
@@ -121,14 +129,43 @@ def check_segments(checkpoint: Checkpoint) -> None:
     Raises:
         ValueError: one is missing, damaged or not described as a file is; the message names it.
     """
+    check_lists_of_segments(checkpoint)
+    if has_segments(checkpoint):
+        _verify_files(checkpoint)
+
+
+def check_lists_of_segments(checkpoint: Checkpoint) -> None:
+    """Check what a checkpoint says of its replay's files, without a look at the files.
+
+    Raises:
+        ValueError: a file is not described as one is, or no file has what is stored.
+    """
     for state in checkpoint.state["tree"]["replay"]:
         segments = _segments_in(state)
-        if has_segments(checkpoint):
-            for segment in segments:
-                segment.verify(folder_of(checkpoint))
         if "segments" in state:
             pages = put_arrays_back(state["store"]["pages"], checkpoint.arrays)
             _check_all_there(segments, pages["positions"], pages["used"])
+
+
+def find_fault(checkpoint: Checkpoint) -> str:
+    """Return what is wrong with the replay's files, each of which is read; empty if nothing is."""
+    if _refers_to_files(checkpoint.state["tree"]["replay"]) and not has_segments(checkpoint):
+        return f"{folder_of(checkpoint)} is missing"
+    try:
+        _verify_files(checkpoint)
+    except BadSegmentError as error:
+        return str(error)
+    return ""
+
+
+def _verify_files(checkpoint: Checkpoint) -> None:
+    for state in checkpoint.state["tree"]["replay"]:
+        for segment in segments_of(state):
+            segment.verify(folder_of(checkpoint))
+
+
+def _refers_to_files(states: Sequence[dict[str, Any]]) -> bool:
+    return any(state.get("segments") for state in states)
 
 
 def _check_all_there(segments: Sequence[Segment], positions: np.ndarray, used: np.ndarray) -> None:
@@ -145,7 +182,7 @@ def _check_all_there(segments: Sequence[Segment], positions: np.ndarray, used: n
 
 def complete(checkpoint: Checkpoint, states: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a checkpoint's states of shards with their contents; [] if its files were left behind."""
-    if any("segments" in state for state in states) and not has_segments(checkpoint):
+    if _refers_to_files(states) and not has_segments(checkpoint):
         return []
     return [with_contents(state, folder_of(checkpoint)) if "segments" in state else state for state in states]
 
@@ -156,6 +193,11 @@ class SavedShards:
 
     checkpoint: Checkpoint
     warnings: list[str]
+
+    @property
+    def replay_fault(self) -> str:
+        """What is wrong with the replay's files; empty if nothing is, or they were verified with the checkpoint."""
+        return ""
 
     def replay(self) -> list[dict[str, Any]]:
         """Return the saved state of each shard; empty if the checkpoint holds none."""

@@ -21,7 +21,7 @@ from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.atomic_files import output_error
 from launch.records.metrics_db import newest_env_steps
-from launch.records.replay_segments import SavedShards, check_segments
+from launch.records.replay_segments import SavedShards, check_lists_of_segments, check_segments, find_fault
 from launch.records.run_directory import RunDirectory
 from launch.records.saved_state import check_saved_state, put_arrays_back, saved_statistics, take_arrays_out
 from launch.settings.json_form import config_to_json
@@ -121,7 +121,16 @@ def _save_replay(run: RunDirectory, topology: Topology) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class SavedMember(SavedShards):
-    """A member's checkpoint, read and verified."""
+    """A member's checkpoint, read and verified except for the replay's files, which are verified when they are read."""
+
+    @cached_property
+    def replay_fault(self) -> str:
+        """What is wrong with the replay's files; empty if nothing is. The first use reads all of them."""
+        return find_fault(self.checkpoint)
+
+    def replay(self) -> list[dict[str, Any]]:
+        """Return the saved state of each shard; empty if the checkpoint holds none, or a file of it is unusable."""
+        return [] if self.replay_fault else super().replay()
 
     @property
     def next_incarnation(self) -> int:
@@ -211,12 +220,12 @@ def _made_for(config: TrainConfig) -> dict[str, Any]:
 
 
 def read_newest(run: RunDirectory, member: MemberPlan) -> SavedMember | None:
-    """Return a running member's newest checkpoint that verifies; None, and a line in its log, if there is none."""
-    try:
-        return _restore(run, member)
-    except NothingToResumeError as error:
-        run.log(f"no checkpoint: {error}")
-        return None
+    """Return a running member's newest checkpoint that verifies; None if it has not written one yet.
+
+    Raises:
+        NothingToResumeError: there are some, and none verifies.
+    """
+    return _restore(run, member) if run.has_checkpoint else None
 
 
 def restore_all(
@@ -252,6 +261,16 @@ def restore(run: RunDirectory, member: MemberPlan) -> tuple[SavedMember | None, 
         return _restore(run, member), None
     except NothingToResumeError as error:
         return None, error
+
+
+def _check_resumable(checkpoint: Checkpoint) -> None:
+    """Check that a run can continue from a checkpoint, if need be with an empty replay.
+
+    Raises:
+        ValueError: something is missing, damaged or of another kind.
+    """
+    check_saved_state(checkpoint)
+    check_lists_of_segments(checkpoint)
 
 
 def check_saved_run(checkpoint: Checkpoint) -> None:
@@ -299,7 +318,7 @@ def _load(run: RunDirectory, member: MemberPlan) -> tuple[Checkpoint, list[str]]
     except NoCheckpointError as error:
         if not fits.num_others:
             raise NothingToResumeError("resume", str(error), "start afresh with another --run-dir") from error
-    return load_newest_checkpoint(run.checkpoints_path, check_saved_run)
+    return load_newest_checkpoint(run.checkpoints_path, _check_resumable)
 
 
 class _FitsNetworks:
@@ -324,7 +343,7 @@ class _FitsNetworks:
 
     def check(self, checkpoint: Checkpoint) -> None:
         """Raise `ValueError` unless the member can continue from a checkpoint."""
-        check_saved_run(checkpoint)
+        _check_resumable(checkpoint)
         for group, expected in self._shapes.items():
             saved = _shapes_of(checkpoint.tensors.get(group, {}))
             if saved != expected and (saved or not group.startswith("target_")):

@@ -9,6 +9,7 @@ from laser.ports import wait
 from laser.specs import EnvironmentSpec
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
+from launch.settings.train_config import TrainConfig
 from launch.supervision.checkpointing import SavedMember, has_trained
 from launch.supervision.initial_weights import read_initial_weights
 from launch.supervision.log_filling import fill_from_log
@@ -45,8 +46,7 @@ def enter(
     if state is not None:
         state.load_into(topology, recorder, replay_restored=replay.has_keys_for(topology.shards))
         words += _give_statistics(topology, state.statistics)
-        if not replay.has_content and topology.config.algorithm.num_drawn and not topology.config.init_replay:
-            words.append("the replay starts empty, since it was not saved; --checkpoint-replay saves it")
+        words += _about_empty_replay(topology.config, replay)
     else:
         words += _about_statistics(topology.member.environment)
         initial = None if has_trained(run) else read_initial_weights(topology.member)  # one that is lost ends at once
@@ -63,6 +63,19 @@ def enter(
     for line in (*words, f"running: {topology.describe()}; learner: {how}"):
         run.log(line)
     return words
+
+
+def _about_empty_replay(config: TrainConfig, replay: SavedReplay) -> list[str]:
+    """Return why the replay of a run that goes on starts empty; nothing if it does not, or nothing is drawn from it."""
+    if replay.has_content:
+        return []
+    if replay.fault:
+        return [f"warning: the saved replay cannot be used: {replay.fault}; the replay starts empty"]
+    if config.init_replay or not config.algorithm.num_drawn:
+        return []
+    if config.checkpoint_replay:
+        return ["the replay starts empty, since it was not saved before"]
+    return ["the replay starts empty, since it was not saved; --checkpoint-replay saves it"]
 
 
 def _share_of_log(topology: Topology) -> list[str]:

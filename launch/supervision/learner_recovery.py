@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from laser.ports import NoPlaceError, PortError, PortTimeoutError, Report, wait
+from launch.errors import NothingToResumeError
 from launch.recording.recorder import Recorder
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
@@ -37,7 +38,8 @@ class LearnerRecovery:
     Args:
         topology: the member's components.
         recorder: the member's recorder.
-        newest: reads the member's newest checkpoint that verifies; None if there is none.
+        newest: reads the member's newest checkpoint that verifies; None if there is none yet. It raises
+            `NothingToResumeError` if none verifies.
         say: receives a line for the user.
     """
 
@@ -73,6 +75,9 @@ class LearnerRecovery:
 
         Args:
             is_said: whether the user knows of the death.
+
+        Raises:
+            NothingToResumeError: there are checkpoints, and none can be used.
         """
         topology = self._topology
         try:
@@ -87,7 +92,11 @@ class LearnerRecovery:
         for shard in topology.shards:
             with suppress(PortError):  # a shard that does not answer serves no samples either
                 shard.end_samples(topology.member.number)
-        self._state = self._newest()
+        try:
+            self._state = self._newest()
+        except NothingToResumeError:
+            self._say(f"{topology.learner.name} died, and no checkpoint is left from which another one could continue")
+            raise
         published = self._newest_published()
         line = self._count_lost(published)
         if not is_said:

@@ -10,6 +10,7 @@ from typing import Any
 
 from laser.ports import PortClosedError, Report, wait
 from laser.replay_stats import ReplayStats
+from launch.errors import NothingToResumeError
 from launch.recording.accounts import Accounts, Ended, ended_for_good
 from launch.recording.recorder import Recorder
 from launch.recording.replay_gauges import ReplayGauges
@@ -157,16 +158,24 @@ class ReplayWatch:
         self._recorder.report(Report("supervisor", self._accounts.counters()))
 
     def _begin_again(self, index: int) -> Future[None]:
-        state = self._newest() if self._topology.config.checkpoint_replay else None
+        state, why = self._newest_usable() if self._topology.config.checkpoint_replay else (None, "")
         parts = [] if state is None else state.replay()
         part = parts[index] if index < len(parts) else None
         seen = self._accounts.last_seen(index)
         if part is not None and (seen is None or part["ledger"]["inserted"] > seen.ledger.inserted):
             part = None  # what it holds beyond the last statistics could not be accounted for
-        self._from[index] = "begins empty"
+        self._from[index] = "begins empty" + (f", since what was saved cannot be used: {why}" if why else "")
         if state is not None and part is not None:
             self._from[index] = f"continues from {state.checkpoint.path.name}"
         return self._topology.shards[index].begin_again(part, seen)
+
+    def _newest_usable(self) -> tuple[SavedShards | None, str]:
+        """Return the newest checkpoint if there is one, and what is wrong with it, or with all of them."""
+        try:
+            state = self._newest()
+        except NothingToResumeError as error:
+            return None, str(error.problem.wrong)
+        return state, "" if state is None else state.replay_fault
 
     def _begun(self, index: int) -> None:
         self._lost("shard_died", f"shard {index} of the replay died: another one {self._from[index]}")

@@ -42,6 +42,8 @@ class SavedReplay:
         """The states of all shards, with what they held; empty if that was not saved."""
         self.is_shared = bool(shared)
         """True: the content comes from the sweep's own checkpoint."""
+        self.fault = ""
+        """What is wrong with the replay's files, where that is why there is no content; it names one of them."""
         self._num_shards = len(shared)
         self._newest = _accounts_of(shared)
         self._num_made = 0
@@ -67,6 +69,7 @@ class SavedReplay:
         content = saved.replay()
         if content and _received(content) >= _received(self.content):
             self.content, self._num_shards, self.is_shared = content, len(content), False
+        self.fault = "" if self.has_content else self.fault or saved.replay_fault
         self._num_made += _made(saved.recorder["totals"])
         # Checkpoints from before every member saved the accounts have those of the content, or none.
         accounts = saved.accounts or _accounts_of(content)

@@ -56,6 +56,13 @@ class Segment:
         except OSError as error:
             raise BadSegmentError(f"{path} cannot be read ({error.strerror})") from error
 
+    def is_there(self, root: Path) -> bool:
+        """Return whether a file of this name and size is there; it is not read."""
+        try:
+            return (root / self.name).stat().st_size == self.bytes
+        except OSError:
+            return False
+
     def read(self, root: Path) -> Contents:
         """Return the contents."""
         with np.load(root / self.name, allow_pickle=False) as arrays:
@@ -103,6 +110,10 @@ class SegmentWriter:
         """The state that was saved last; None: none yet."""
         self._segments: list[Segment] = []
         self._live: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Note which segments have lost their files, so that what these held is written anew."""
+        self._live |= {each.name: 0 for each in self._segments if not each.is_there(self._root)}
 
     @property
     def known(self) -> list[tuple[int, int]]:

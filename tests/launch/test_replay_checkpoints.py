@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from launch.errors import NothingToResumeError
+from launch.errors import OutputError
 from launch.presets import change, load_preset
 from launch.records.metrics_db import read_series
-from launch.supervision import checkpointing
+from launch.supervision import checkpointing, session
 from launch.train import train
 from learner.checkpoint import list_checkpoints, load_checkpoint, load_newest_checkpoint
 from learner.learner import Learner
@@ -97,29 +97,98 @@ def test_a_directory_that_was_moved_continues(tmp_path):
     assert "starts empty" not in (tmp_path / "elsewhere" / "run" / "log.txt").read_text()
 
 
-def test_a_damaged_file_is_named_and_the_checkpoint_before_it_is_used(tmp_path):
-    train(small(tmp_path / "run", 1000))
-    first = set(files(tmp_path / "run"))
-    train(small(tmp_path / "run", 2000, resume=True))
-    (newest,) = set(files(tmp_path / "run")) - first
-    path = tmp_path / "run" / "replay" / newest
+def flip_a_byte(path):
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    train(small(tmp_path / "run", 2200, resume=True))
-    log = (tmp_path / "run" / "log.txt").read_text()
-    assert f"{path} is damaged (its hash differs)" in log
-    shutil.rmtree(tmp_path / "run" / "replay")
-    (tmp_path / "run" / "replay").mkdir()
-    with pytest.raises(NothingToResumeError, match=r"no checkpoint .* verifies: .*shard0-.*cannot be read"):
-        train(small(tmp_path / "run", 2400, resume=True))
 
 
-def test_an_agent_without_its_replay_begins_with_an_empty_one(tmp_path, capsys):
-    train(small(tmp_path / "run", 1000))
-    shutil.rmtree(tmp_path / "run" / "replay")
-    result = train(small(tmp_path / "run", 1400, resume=True))
-    assert result.env_steps >= 1400
-    assert "the replay starts empty" in (tmp_path / "run" / "log.txt").read_text()
+DAMAGES = {
+    "damaged": (flip_a_byte, "{} is damaged (its hash differs)"),
+    "missing": (lambda path: path.unlink(), "{} cannot be read (No such file or directory)"),
+    "all missing": (lambda path: shutil.rmtree(path.parent), "{.parent} is missing"),
+}
+
+
+@pytest.mark.parametrize("saves_further", [True, False])
+@pytest.mark.parametrize(("damage", "says"), DAMAGES.values(), ids=DAMAGES)
+def test_where_only_the_replay_is_damaged_the_newest_state_goes_on_with_an_empty_one(
+    tmp_path, damage, says, saves_further, capsys
+):
+    """All kept checkpoints share the file."""
+    run = tmp_path / "run"
+    train(small(run, 1000))
+    train(small(run, 1200, resume=True))
+    saved, before = load_newest_checkpoint(run / "checkpoints")[0], newest_values(run)
+    path = run / "replay" / min(files(run))
+    damage(path)
+    result = train(small(run, 1400, resume=True, quiet=False, checkpoint_replay=saves_further))
+    why = f"warning: the saved replay cannot be used: {says.format(path)}; the replay starts empty"
+    assert capsys.readouterr().err.splitlines().count(why) == 1
+    assert (run / "log.txt").read_text().count("the replay starts empty") == 1
+    after = newest_values(run)
+    assert saved.step >= 1200, "the newest checkpoint goes on"
+    assert saved.step < result.env_steps < saved.step + 400
+    assert after["ledger/not_saved"] == before["ledger/stored"] > 0
+    assert result.ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    assert after["ledger/inserted"] == after["ledger/stored"] + after["ledger/removed"] + after["ledger/not_saved"]
     assert result.ledger["reasons"]["lost"] == 0
+    again = train(small(run, 1600, resume=True))
+    assert again.ledger["imbalance"] == {"received": 0, "inserted": 0, "online": 0}
+    log = (run / "log.txt").read_text()
+    assert (log.count("the replay starts empty"), log.count("cannot be used")) == (1 + (not saves_further), 1)
+
+
+def newest_values(run):
+    names = ("ledger/stored", "ledger/inserted", "ledger/removed", "ledger/not_saved")
+    return {name: newest(run, name) for name in names}
+
+
+def test_files_that_are_deleted_while_the_run_trains_are_written_anew(tmp_path, monkeypatch):
+    run, save = tmp_path / "run", checkpointing.save_checkpoint
+
+    def save_then_delete(*args, **named):
+        path = save(*args, **named)
+        shutil.rmtree(run / "replay")
+        monkeypatch.setattr(checkpointing, "save_checkpoint", save)
+        return path
+
+    monkeypatch.setattr(checkpointing, "save_checkpoint", save_then_delete)
+    train(change(small(run, 1000), {"learner.checkpoint-interval-s": 0.01, "learner.keep-checkpoints": 1}))
+    for path in list_checkpoints(run / "checkpoints"):
+        checkpointing.check_saved_run(load_checkpoint(path))
+    train(small(run, 1200, resume=True))
+    assert "starts empty" not in (run / "log.txt").read_text()
+
+
+def test_a_replay_that_was_saved_before_it_held_anything_is_no_missing_one(tmp_path, monkeypatch):
+    """As a run with --restart saves it, whose first checkpoint comes before its first step."""
+    run, save = tmp_path / "run", checkpointing.save_checkpoint
+
+    def fail_later(*args, **named):
+        path = save(*args, **named)
+        monkeypatch.setattr(checkpointing, "save_checkpoint", fail)
+        return path
+
+    def fail(*args, **named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpointing, "save_checkpoint", fail_later)
+    monkeypatch.setattr(session, "is_connected", lambda: True)
+    with pytest.raises(OutputError):
+        train(small(run, 400))
+    monkeypatch.setattr(checkpointing, "save_checkpoint", save)
+    shutil.rmtree(run / "replay")
+    train(small(run, 800, resume=True))
+    assert "starts empty" not in (run / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(("saves_now", "advice"), [(True, " before"), (False, "; --checkpoint-replay saves it")])
+def test_the_flag_is_advised_only_without_it(tmp_path, saves_now, advice):
+    train(small(tmp_path / "run", 400, checkpoint_replay=False))
+    train(small(tmp_path / "run", 500, resume=True, checkpoint_replay=saves_now))
+    words = (tmp_path / "run" / "log.txt").read_text().splitlines()
+    assert [line.partition("the replay starts empty")[2] for line in words if "starts empty" in line] == [
+        f", since it was not saved{advice}"
+    ]
 
 
 def test_checkpoints_that_hold_the_replay_themselves_continue(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from laser.ports import NoPlaceError, PortClosedError, wait
+from launch.errors import NothingToResumeError
 from launch.planning.member_plan import plan_member
 from launch.presets import change, load_preset
 from launch.recording.recorder import Recorder
@@ -24,6 +25,7 @@ from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import place_member
 from learner.feedback.column_writer import ColumnWriter
 from learner.learner import Learner
+from replay_server.saving.segments import Segment
 
 CONFIG = {
     "quiet": True,
@@ -204,6 +206,33 @@ def test_without_a_checkpoint_it_starts_from_the_initial_weights_and_says_so(mem
         "learner died: there is no checkpoint yet, another one starts from the initial weights; "
         f"{dead.num_updates} updates are lost"
     ]
+
+
+def test_a_recovery_reads_nothing_of_the_saved_replay(tmp_path, monkeypatch):
+    runtime = LocalRuntime()
+    with Recorder() as recorder:
+        member = Member(tmp_path / "run", recorder, runtime, checkpoint_replay=True)
+        member.supervisor.start()
+        member.learn(20)
+        path = member.save()
+        for file in (member.run.path / "replay").iterdir():
+            file.unlink()
+        monkeypatch.setattr(Segment, "verify", lambda *_: pytest.fail("it reads a file of the replay"))
+        member.kill(monkeypatch)
+        member.learn(5)
+        assert f"another one continues from {path.name}" in member.said[0]
+        runtime.close()
+
+
+def test_where_no_checkpoint_verifies_the_run_ends_instead_of_beginning_anew(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(5)
+    for path in (member.save(), member.save()):
+        (path / "state.json").write_text("{}")
+    member.kill(monkeypatch)
+    with pytest.raises(NothingToResumeError, match=r"no checkpoint under .* verifies: .*state\.json"):
+        member.until(lambda: False, member.check)
+    assert member.said == ["learner died, and no checkpoint is left from which another one could continue"]
 
 
 def without_a_place(member, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from laser.futures import done, failed
 from laser.ports import PortAwayError, PortClosedError
 from laser.replay_stats import LedgerCounts, MemberStats, ReplayStats, add_stats
+from launch.errors import NothingToResumeError
 from launch.planning.member_plan import plan_member
 from launch.presets import load_preset
 from launch.recording.recorder import Recorder
@@ -48,8 +49,9 @@ def seen(inserted):
 class Watched:
     """Two shards under watch, and what was said about them."""
 
-    def __init__(self, saved=None, max_failures=3):
-        changes = {"runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "checkpoint_replay": saved is not None}
+    def __init__(self, saved=None, max_failures=3, newest=None):
+        saves = saved is not None or newest is not None
+        changes = {"runtime": "ray", "replay.num_shards": 2, "num_actors": 2, "checkpoint_replay": saves}
         changes["max_failures"] = max_failures
         self.shards, self.lost, self.said = [FakeShard(), FakeShard()], [], []
         plan = plan_member(load_preset("cartpole", changes))
@@ -58,7 +60,7 @@ class Watched:
         )
         self.recorder = recorder = Recorder(in_turns=True)
         self.budgets = Budgets(plan.config, recorder)
-        newest, lost = lambda: saved, lambda *what: self.lost.append(what)
+        newest, lost = newest or (lambda: saved), lambda *what: self.lost.append(what)
         self.watch = ReplayWatch(topology, recorder, self.budgets, newest, lost, self.said.append)
 
     def look(self):
@@ -71,11 +73,15 @@ class Saved:
 
     checkpoint = SimpleNamespace(path=Path("000003-step-600"))
 
-    def __init__(self, inserted):
-        self._inserted = inserted
+    def __init__(self, inserted, fault=""):
+        self._inserted, self.replay_fault = inserted, fault
 
     def replay(self):
-        return [{"ledger": {"inserted": self._inserted}, "index": index} for index in range(2)]
+        return (
+            []
+            if self.replay_fault
+            else [{"ledger": {"inserted": self._inserted}, "index": index} for index in range(2)]
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +111,27 @@ def test_a_shard_begins_with_its_saved_part_unless_that_is_newer_than_its_last_s
         assert part["index"] == 1
     how = "continues from 000003-step-600" if is_used else "begins empty"
     assert watched.lost == [("shard_died", f"shard 1 of the replay died: another one {how}")]
+
+
+def test_a_shard_whose_saved_part_is_damaged_begins_empty_and_the_file_is_named():
+    watched = Watched(Saved(10, fault="replay/shard1.npz is damaged"))
+    watched.watch.look_at(ReplayStats(members={0: MemberStats()}, shards=(seen(10), seen(20))))
+    watched.shards[1].error = PortAwayError("started anew")
+    watched.look()
+    assert watched.shards[1].begun == [(None, seen(20))]
+    how = "begins empty, since what was saved cannot be used: replay/shard1.npz is damaged"
+    assert watched.lost == [("shard_died", f"shard 1 of the replay died: another one {how}")]
+
+
+def test_a_shard_begins_empty_where_no_checkpoint_verifies():
+    def newest():
+        raise NothingToResumeError("resume", "no checkpoint verifies")
+
+    watched = Watched(newest=newest)
+    watched.shards[1].error = PortAwayError("started anew")
+    watched.look()
+    assert watched.shards[1].begun == [(None, None)]
+    assert "cannot be used: no checkpoint verifies" in watched.lost[0][1]
 
 
 def test_all_shards_begin_again():

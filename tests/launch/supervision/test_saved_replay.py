@@ -24,7 +24,9 @@ def account(received, marks):
 
 
 def saved(accounts, content=(), **totals):
-    return SimpleNamespace(accounts=list(accounts), replay=lambda: list(content), recorder={"totals": totals})
+    return SimpleNamespace(
+        accounts=list(accounts), replay=lambda: list(content), recorder={"totals": totals}, replay_fault=""
+    )
 
 
 def member(number):

@@ -118,6 +118,24 @@ def test_a_shard_that_died_is_written_anew(tmp_path):
     assert [each.num for each in segments_of(save(writer, other))] == [6, 1]
 
 
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+def test_segments_that_have_lost_their_files_are_written_anew(tmp_path, damage):
+    shard, segments = make_shard(), ReplaySegments(tmp_path / "replay", tmp_path / "checkpoints")
+    streams = make_streams(shard)
+    for _ in range(3):
+        fill(shard, streams, 3)
+        (state,) = segments.save([shard])
+    one, lost, three = segments_of(state)
+    damage(tmp_path / "replay" / lost.name)
+    fill(shard, streams, 1)
+    state = saved(segments.save([shard])[0])
+    assert {(each.start, each.num) for each in segments_of(state)} == {(0, 6), (6, 6), (12, 6), (18, 2)}
+    assert {one, three} < set(segments_of(state)), "the others are not written again"
+    other = make_shard()
+    other.load_state_dict(with_contents(state, tmp_path / "replay"))
+    assert drawn(other) == drawn(shard)
+
+
 def test_an_empty_shard_needs_no_file(tmp_path):
     shard, other = make_shard(), make_shard()
     state = save(SegmentWriter(tmp_path, 0), shard)
