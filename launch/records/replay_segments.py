@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import numpy as np
 from laser.ports import PortClosedError
 from launch.records.forms import check_form
 from launch.records.saved_state import put_arrays_back
-from learner.checkpoint import Checkpoint, list_checkpoints
+from learner.checkpoint import Checkpoint, NoCheckpointError, list_checkpoints
 from replay_server.saving.segments import (
     BadSegmentError,
     Segment,
@@ -76,7 +77,14 @@ class ReplaySegments:
         return states
 
     def remove_unused(self) -> None:
-        """Remove the files that neither a checkpoint nor the newest states refer to."""
+        """Remove the files that neither a checkpoint nor the newest states refer to; none while that cannot be known.
+
+        Nothing is raised: the checkpoint has been written by then, and the next one tries again.
+        """
+        with suppress(OSError, NoCheckpointError):
+            self._remove_unused()
+
+    def _remove_unused(self) -> None:
         kept = {path.name: path for path in list_checkpoints(self._checkpoints)}
         for name in kept.keys() - self._names.keys():
             self._names[name] = _names_in(kept[name] / "state.json")
@@ -91,10 +99,14 @@ class ReplaySegments:
 
 
 def _names_in(path: Path) -> set[str]:
-    """Return the names of the files that a checkpoint's state refers to; none if nobody can continue from it."""
+    """Return the names of the files that a checkpoint's state refers to; none if nobody can continue from it.
+
+    Raises:
+        OSError: the state is there and cannot be read.
+    """
     try:
         return {each.name for state in json.loads(path.read_text())["tree"]["replay"] for each in _segments_in(state)}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError, FileNotFoundError, NotADirectoryError):
         return set()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from launch.errors import OutputError
 from launch.presets import change, load_preset
+from launch.records import replay_segments
 from launch.records.metrics_db import read_series
 from launch.supervision import checkpointing, session
 from launch.train import train
@@ -157,6 +158,36 @@ def test_files_that_are_deleted_while_the_run_trains_are_written_anew(tmp_path, 
         checkpointing.check_saved_run(load_checkpoint(path))
     train(small(run, 1200, resume=True))
     assert "starts empty" not in (run / "log.txt").read_text()
+
+
+def nest_deeply(checkpoint):
+    (checkpoint / "state.json").write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize("damage", [lambda checkpoint: (checkpoint / "state.json").unlink(), nest_deeply])
+def test_a_damaged_checkpoint_does_not_prevent_the_next_save(tmp_path, damage):
+    run = tmp_path / "run"
+    train(small(run, 400))
+    train(small(run, 600, resume=True))
+    damaged, good = list_checkpoints(run / "checkpoints")
+    damage(damaged)
+    train(change(small(run, 800, resume=True), {"learner.keep-checkpoints": 5}))
+    newest, *others = list_checkpoints(run / "checkpoints")
+    assert others == [damaged, good]
+    checkpointing.check_saved_run(load_checkpoint(newest))
+
+
+def test_files_stay_while_a_checkpoint_that_may_need_them_cannot_be_read(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    train(small(run, 400))
+    before = files(run)
+
+    def unreadable(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(replay_segments, "_names_in", unreadable)
+    replay_segments.ReplaySegments(run / "replay", run / "checkpoints").remove_unused()
+    assert files(run) == before
 
 
 def test_a_replay_that_was_saved_before_it_held_anything_is_no_missing_one(tmp_path, monkeypatch):
