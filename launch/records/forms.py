@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-# A type, an `Either`, or one of these with forms inside: {"key": ..., "key that may be missing?": ..., and `...` for
-# the values of all other keys}, [of every item], (of the first item, of the second, ...).
+# A type, an `AtLeast`, an `Either`, or one of these with forms inside: {"key": ..., "key that may be missing?": ...,
+# and `...` for the values of all other keys}, [of every item], (of the first item, of the second, ...).
 Form = Any
 
 _WORDS = {
@@ -20,6 +20,21 @@ _WORDS = {
     np.ndarray: "an array",
     type(None): "null",
 }
+
+
+_LIMIT = 2**63
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A form of finite numbers from `least` to below 2^63, which is what a file of numbers and an array can hold."""
+
+    kind: type
+    least: float = 0
+
+
+COUNT = AtLeast(int)
+FINITE = AtLeast(float, -float(_LIMIT))
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,10 @@ def check_form(value: Any, form: Form, name: str) -> None:
             check_form(value, form.one, name)
         except ValueError:
             check_form(value, form.other, name)
+    elif isinstance(form, AtLeast):
+        check_form(value, form.kind, name)
+        if not form.least <= value < _LIMIT:
+            raise ValueError(f"{name} must be a finite number{_from(form.least)} below 2^63, got {value!r:.40}")
     elif isinstance(form, type):
         kinds = (int, float) if form is float else (form,)
         if not isinstance(value, kinds) or isinstance(value, bool):
@@ -73,6 +92,10 @@ def _check_object(value: Any, form: dict[Any, Form], name: str) -> None:
         for key, item in value.items():
             if key not in named:
                 check_form(item, form[...], f"{name}.{key}")
+
+
+def _from(least: float) -> str:
+    return f" from {least} to" if least > -_LIMIT else ""
 
 
 def _wrong(value: Any, kind: type, name: str) -> ValueError:

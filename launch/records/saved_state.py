@@ -9,10 +9,11 @@ import numpy as np
 
 from laser.environments.statistics import Statistics, statistics_from_json
 from laser.specs import environment_spec_from_json
-from launch.records.forms import Either, check_form
+from launch.records.forms import COUNT, FINITE, AtLeast, Either, check_form
 from learner.checkpoint import Checkpoint
 
 _NUMBERS = {...: float}
+_COUNTED = {...: FINITE}  # an earlier total of seconds is taken from a later one, which may leave a little less than 0
 _COUNTS = {...: int}
 _STREAMS = {"marks": [([int], int)], "incarnations": [([int], int)]}
 _LEDGER = {name: Either(int, _COUNTS) for name in ("received", "inserted", "rejected", "failed", "lost", ...)}
@@ -28,10 +29,10 @@ _SHARDS = [
 ]
 _TREE = {
     "numbers": {
-        "num_steps": int,
-        "version": int,
-        "counters": _NUMBERS,
-        "progress": float,
+        "num_steps": COUNT,
+        "version": AtLeast(int, -1),
+        "counters": _COUNTED,
+        "progress": AtLeast(float),
         "settings?": _NUMBERS,
         "streams": (Either(int, type(None)), int),
         "replays?": Either(type(None), dict),
@@ -40,35 +41,35 @@ _TREE = {
     },
     "generator": np.ndarray,
     "actors": [
-        Either(type(None), {"groups": [dict], "counters": _NUMBERS, "incarnation": int, "generator": np.ndarray})
+        Either(type(None), {"groups": [dict], "counters": _COUNTED, "incarnation": COUNT, "generator": np.ndarray})
     ],
     "replay": _SHARDS,
     "statistics?": {...: [_STATISTICS]},
     "accounts?": [{"streams": _STREAMS, "ledger": _LEDGER}],
 }
 _RECORDER = {
-    "seconds": float,
-    "totals": _NUMBERS,
-    "last": {...: _NUMBERS},
+    "seconds": AtLeast(float),
+    "totals": {"env_steps?": AtLeast(float), "frames?": AtLeast(float), ...: FINITE},
+    "last": {...: _COUNTED},
     "returns": [float],
-    "marks?": _NUMBERS,
+    "marks?": _COUNTED,
     "task_returns?": {
         "newest": [[float]],
-        "bucket": int,
-        "width?": int,
+        "bucket": COUNT,
+        "width?": AtLeast(int, 1),
         "sums": [float],
-        "counts": [int],
+        "counts": [COUNT],
         "means": _NUMBERS,
-        "numbers?": _NUMBERS,
-        "returns?": {"num": int, "kept": [float], "stride": int},
+        "numbers?": _COUNTED,
+        "returns?": {"num": COUNT, "kept": [float], "stride": AtLeast(int, 1)},
         "percentiles?": [float],
     },
-    "newest_evaluation?": Either(type(None), (float, float)),
+    "newest_evaluation?": Either(type(None), (FINITE, float)),
 }
 _STATE = {
     "tree": _TREE,
     "recorder": _RECORDER,
-    "next_incarnation": int,
+    "next_incarnation": COUNT,
     "environment": dict,
     "actors_made_for?": {"num_actors": int},
 }

@@ -322,7 +322,7 @@ def _load(run: RunDirectory, member: MemberPlan) -> tuple[Checkpoint, list[str]]
 
 
 class _FitsNetworks:
-    """The check of saved runs that also compares their tensors with a member's networks; it counts those that differ.
+    """The check of saved runs that also compares their tensors with a member's networks; it counts other networks.
 
     Args:
         member: the member, whose networks are built at the first check.
@@ -333,25 +333,40 @@ class _FitsNetworks:
         self.num_others = 0
 
     @cached_property
-    def _shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """The shapes that a learner loads, by group and name; a run may have been without a target network so far."""
+    def _own(self) -> dict[str, dict[str, Tensor]]:
+        """The tensors that a learner loads, by group and name; a run may have been without a target network so far."""
         algorithm = self._member.algorithm
         state = TrainState(algorithm, algorithm.seeded_networks(0), torch.device("cpu"), 0)
-        tensors = {"networks": state.networks.state_dict(), "optimizer": state.optimizer.state_dict()}
-        tensors |= {f"target_{name}": {"vector": each.parameters.vector} for name, each in state.targets.items()}
-        return {group: _shapes_of(values) for group, values in tensors.items()}
+        tensors: dict[str, dict[str, Tensor]] = {
+            "networks": state.networks.state_dict(),
+            "optimizer": state.optimizer.state_dict(),
+        }
+        return tensors | {f"target_{name}": {"vector": each.parameters.vector} for name, each in state.targets.items()}
 
     def check(self, checkpoint: Checkpoint) -> None:
         """Raise `ValueError` unless the member can continue from a checkpoint."""
         _check_resumable(checkpoint)
-        for group, expected in self._shapes.items():
-            saved = _shapes_of(checkpoint.tensors.get(group, {}))
-            if saved != expected and (saved or not group.startswith("target_")):
+        for group, own in self._own.items():
+            tensors = checkpoint.tensors.get(group, {})
+            saved, expected = _shapes_of(tensors), _shapes_of(own)
+            if not saved and group.startswith("target_"):
+                continue
+            if saved != expected:
                 self.num_others += 1
                 names = sorted(name for name in saved.keys() | expected if saved.get(name) != expected.get(name))
                 first, more = names[0], f" and {len(names) - 1} more" if names[1:] else ""
                 shape, wanted = saved.get(first, "none"), expected.get(first, "none")
                 raise ValueError(f"{group}/{first} has the shape {shape} in place of {wanted}{more}")
+            _check_numbers(group, tensors, own)
+
+
+def _check_numbers(group: str, saved: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> None:
+    """Raise `ValueError` unless tensors of the right shapes have the right dtypes, and finite numbers."""
+    for name, value in saved.items():
+        if value.dtype != own[name].dtype:
+            raise ValueError(f"{group}/{name} must be {own[name].dtype}, got {value.dtype}")
+        if not value.isfinite().all():
+            raise ValueError(f"{group}/{name} has numbers that are not finite")
 
 
 def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

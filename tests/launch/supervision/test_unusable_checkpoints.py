@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +80,18 @@ def reshape(group: str, name: str, *shape: int) -> Callable[[Checkpoint], None]:
     return lambda checkpoint: checkpoint.tensors[group].update({name: torch.zeros(shape)})
 
 
+def scale(group: str, factor: float) -> Callable[[Checkpoint], None]:
+    return convert(group, lambda value: value * factor)
+
+
+def convert(group: str, to: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Checkpoint], None]:
+    def change(checkpoint: Checkpoint) -> None:
+        tensors = checkpoint.tensors[group]
+        tensors.update({name: to(value) for name, value in tensors.items()})
+
+    return change
+
+
 def drop_array(checkpoint: Checkpoint) -> None:
     del checkpoint.arrays["/replay/0/store/pages/used"]
 
@@ -111,6 +124,22 @@ VARIANTS = {
     "recorder: empty": (put("recorder", {}), "recorder.seconds must be a number, got None"),
     "recorder: returns": (put("recorder.returns", [None]), "recorder.returns[0] must be a number"),
     "incarnation: true": (put("next_incarnation", True), "next_incarnation must be a whole number, got True"),
+    "incarnation: negative": (put("next_incarnation", -5), "next_incarnation must be a finite number from 0 to below"),
+    "incarnation: huge": (put("next_incarnation", 2**70), "next_incarnation must be a finite number from 0 to below"),
+    "updates: huge": (put("tree.numbers.num_steps", 10**30), "tree.numbers.num_steps must be a finite number"),
+    "version: huge": (put("tree.numbers.version", 2**63), "tree.numbers.version must be a finite number from -1"),
+    "version: negative": (put("tree.numbers.version", -7), "tree.numbers.version must be a finite number from -1"),
+    "progress: NaN": (put("tree.numbers.progress", math.nan), "tree.numbers.progress must be a finite number"),
+    "env steps: NaN": (put("recorder.totals.env_steps", math.nan), "recorder.totals.env_steps must be a finite number"),
+    "env steps: inf": (put("recorder.totals.env_steps", math.inf), "recorder.totals.env_steps must be a finite number"),
+    "unrolls: inf": (put("recorder.totals.unrolls", math.inf), "totals.unrolls must be a finite number below 2^63"),
+    "seconds: NaN": (put("recorder.seconds", math.nan), "recorder.seconds must be a finite number from 0"),
+    "bucket: negative": (put("recorder.task_returns.bucket", -(2**62)), "task_returns.bucket must be a finite number"),
+    "networks: NaN": (scale("networks", math.nan), "has numbers that are not finite"),
+    "networks: inf": (scale("networks", math.inf), "has numbers that are not finite"),
+    "networks: float64": (convert("networks", torch.Tensor.double), "must be torch.float32, got torch.float64"),
+    "networks: int32": (convert("networks", torch.Tensor.int), "must be torch.float32, got torch.int32"),
+    "optimizer: NaN": (scale("optimizer", math.nan), "has numbers that are not finite"),
     "networks: another shape": (
         reshape("networks", "value_head.linear.bias", 3),
         "has the shape (3,)",
