@@ -17,7 +17,6 @@ import io
 import json
 import math
 import os
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ import torch
 from torch import Tensor
 
 from laser.directories import make_directory, sync_directory
+from learner.checkpoint_names import checkpoint_name, checkpoint_names, number_of
 
 SCHEMA_VERSION = 2  # 1 had no compressed arrays
-_NAME = re.compile(r"(\d{6,})-step-(\d+)")
 _UNFINISHED = ".writing-"
 _COMPRESSED_BYTES = 4096
 """Bytes from which on an array is compressed; most large ones are the replay's index, which shrinks to a tenth."""
@@ -106,8 +105,8 @@ def save_checkpoint(
     for leftover in root.glob(_UNFINISHED + "*"):
         shutil.rmtree(leftover)
     existing = list_checkpoints(root)
-    sequence = _sequence(existing[0]) + 1 if existing else 0
-    beside, target = root / f"{_UNFINISHED}{sequence}", root / f"{sequence:06d}-step-{step}"
+    sequence = number_of(existing[0].name) + 1 if existing else 0
+    beside, target = root / f"{_UNFINISHED}{sequence}", root / checkpoint_name(sequence, step)
 
     try:
         _write_all(beside, target, step, tensors, encoded_state, arrays or {}, score)
@@ -204,10 +203,9 @@ def list_checkpoints(root: Path) -> list[Path]:
         NoCheckpointError: the directory cannot be read.
     """
     try:
-        paths = [path for path in root.iterdir() if _NAME.fullmatch(path.name)] if root.is_dir() else []
+        return [root / name for name in checkpoint_names(root)]
     except OSError as error:
         raise NoCheckpointError(f"{root} cannot be read: {error.strerror}") from error
-    return sorted(paths, key=_sequence, reverse=True)
 
 
 def _load_checked(path: Path, check: Check | None) -> Checkpoint:
@@ -319,12 +317,6 @@ def _separate(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         for name, value in values.items()
     }
-
-
-def _sequence(path: Path) -> int:
-    match = _NAME.fullmatch(path.name)
-    assert match is not None
-    return int(match.group(1))
 
 
 def _sha256(data: Any) -> str:

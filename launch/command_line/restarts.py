@@ -32,6 +32,7 @@ from launch.restart_link import END, VARIABLE, connect
 from launch.runtimes.ray_head import try_connection
 from launch.settings.values import convert
 from launch.standard_output import name_long_waits, say
+from learner.checkpoint_names import checkpoint_names, steps_of
 
 _MOST_DEATHS = 5
 """Deaths without a newer checkpoint between them, after which a run is not started again."""
@@ -224,24 +225,24 @@ def _members(run: Path) -> list[Path]:
 
 
 def _checkpoints(member: Path) -> list[str]:
-    """Return the names of a member's checkpoints, the oldest first (see `learner.checkpoint`)."""
+    """Return the names of a member's checkpoints, the newest first."""
     try:
-        return sorted(path.name for path in (member / "checkpoints").iterdir() if path.name[0].isdigit())
+        return checkpoint_names(member / "checkpoints")
     except OSError:
         return []
 
 
 def _saved_steps(run: Path | None) -> int:
     """Return a number that grows with the env steps that the newest checkpoints hold; 0: there is no checkpoint."""
-    newest = [] if run is None else [names[-1] for member in _members(run) if (names := _checkpoints(member))]
-    return sum(1 + int(name.rpartition("-")[2]) for name in newest)
+    newest = [] if run is None else [names[0] for member in _members(run) if (names := _checkpoints(member))]
+    return sum(1 + steps_of(name) for name in newest)
 
 
 def _newest_words(run: Path) -> str:
     members = _members(run)
     if members != [run]:
         return f"the newest checkpoint of each member in {shlex.quote(str(run))}"
-    return f"checkpoint {_checkpoints(run)[-1]}"
+    return f"checkpoint {_checkpoints(run)[0]}"
 
 
 def _place(run: Path | None) -> str:

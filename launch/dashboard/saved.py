@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from launch.records.listing import Entry, find_videos
 from launch.records.series import Latest
-
-_CHECKPOINT = re.compile(r"\d+-step-(\d+)")
+from learner.checkpoint_names import checkpoint_names, steps_of
 
 
 def what_is_saved(entry: Entry, latest: Latest) -> str:
     """Return what a run has left, in words; "" if it has left nothing."""
     found = []
-    steps = [int(match[1]) for name in _names(entry) if (match := _CHECKPOINT.fullmatch(name))]
+    steps = [steps_of(name) for name in _names(entry)]
     if steps:
         found.append(f"a checkpoint of {max(steps):,} env steps")
     if latest.moment is not None:
@@ -26,6 +23,6 @@ def what_is_saved(entry: Entry, latest: Latest) -> str:
 
 def _names(entry: Entry) -> list[str]:
     try:
-        return [path.name for path in (entry.path / "checkpoints").iterdir()]
-    except OSError:  # there are none
+        return checkpoint_names(entry.path / "checkpoints")
+    except OSError:  # none can be read
         return []

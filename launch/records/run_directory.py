@@ -32,6 +32,7 @@ from launch.records.trust import remember
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
+from learner.checkpoint_names import checkpoint_names
 
 if TYPE_CHECKING:
     from launch.records.replay_segments import ReplaySegments
@@ -102,7 +103,7 @@ class RunDirectory:
     @property
     def has_checkpoint(self) -> bool:
         """Whether a finished checkpoint is there, valid or not."""
-        return self.checkpoints_path.is_dir() and any(_checkpoint_names(self.checkpoints_path))
+        return bool(checkpoint_names(self.checkpoints_path))
 
     def log(self, text: str) -> None:
         """Append lines with the time to `log.txt`.
@@ -239,13 +240,9 @@ def _path_of(file: BinaryIO) -> Path | None:
     return path if _file_id(path) == _file_id(file.fileno()) else None
 
 
-def _checkpoint_names(path: Path) -> list[str]:
-    return [item.name for item in path.iterdir() if item.name[0].isdigit()]
-
-
 def _have_members_checkpoints(sweep: Path) -> bool:
     with suppress(OSError):  # they may be going away at this moment
-        return any(_checkpoint_names(path) for path in sweep.glob("members/*/checkpoints"))
+        return any(checkpoint_names(path) for path in sweep.glob("members/*/checkpoints"))
     return False
 
 
@@ -255,7 +252,7 @@ def _safe(path: Path) -> str:
     if _have_members_checkpoints(path):
         return f"the checkpoints of its members are safe; to continue from them{remedy}: {resume_command(path)}"
     try:
-        newest = max(_checkpoint_names(path / "checkpoints"), default="")
+        newest = next(iter(checkpoint_names(path / "checkpoints")), "")
     except OSError:
         newest = ""
     if not newest:

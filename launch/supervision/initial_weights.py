@@ -26,6 +26,7 @@ from learner.checkpoint import (
     load_checkpoint,
     load_newest_checkpoint,
 )
+from learner.checkpoint_names import steps_of
 from learner.learner import Learner
 
 _DEADLINE_S = 120.0
@@ -116,7 +117,7 @@ def _read(text: str) -> Checkpoint:
 
 
 def _read_step(name: str, root: Path, step: int) -> Checkpoint:
-    steps = {int(path.name.rpartition("-")[2]): path for path in reversed(list_checkpoints(root))}
+    steps = {steps_of(path.name): path for path in reversed(list_checkpoints(root))}
     if step not in steps:
         kept = ", ".join(map(str, steps)) or "none"
         raise _problem(f"{name} has no checkpoint after {step} env steps", f"its checkpoints are after {kept}")

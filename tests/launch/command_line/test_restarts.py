@@ -74,6 +74,13 @@ def test_a_death_continues_the_same_command_from_its_checkpoint(acting, tmp_path
     assert [line.split(" ", 2)[2] for line in (run / "log.txt").read_text().splitlines()] == said
 
 
+def test_directories_beside_the_checkpoints_are_none_of_them(acting, tmp_path):
+    (tmp_path / "run" / "checkpoints" / "2026-11-backup").mkdir(parents=True)
+    code, said, _ = acting("40:9,:0")
+    assert code == 0
+    assert said == ["restarted (1): the trainer was ended by SIGKILL; continuing from checkpoint 000001-step-40"]
+
+
 def test_a_failure_of_ray_is_a_death(acting):
     code, said, starts = acting("40:-69,:0")
     assert (code, len(starts)) == (0, 2)

@@ -204,6 +204,7 @@ def test_a_full_disk_advises_to_resume_only_where_there_is_a_checkpoint(tmp_path
         with open_run(config, []) as run:
             run.goes_on = True
             (run.checkpoints_path / ".writing-0").mkdir(parents=True)
+            (run.checkpoints_path / "2026-11-backup").mkdir()
             if has_checkpoint:
                 (run.checkpoints_path / "000000-step-100").mkdir()
             raise output_error(run.metrics_path, OSError("full"))
