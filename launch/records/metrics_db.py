@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from launch.errors import OutputError
-from launch.records.exchange import Exchange, ExchangeTable
+from launch.records.exchange import COUNTS, Exchange, ExchangeTable
 from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn, write_ahead_log
 from launch.records.tick import Tick
 
@@ -36,6 +36,16 @@ CREATE TABLE points (id INTEGER, tick INTEGER, value REAL, PRIMARY KEY (id, tick
 CREATE TABLE notes (id INTEGER, tick INTEGER, value TEXT, PRIMARY KEY (id, tick)) WITHOUT ROWID;
 INSERT INTO meta VALUES ('schema_version', {SCHEMA_VERSION});
 """
+
+_NUMBER_TYPES = "'integer', 'real'"
+_KINDS = (
+    ("names", ("name",), "text", "'text'"),
+    ("notes", ("value",), "text", "'text'"),
+    ("points", ("value",), "number", _NUMBER_TYPES),
+    ("ticks", ("seconds", "wall_time", "env_steps", "frames", "learner_steps"), "number", _NUMBER_TYPES),
+    ("exchange", ("maker", *COUNTS), "number", _NUMBER_TYPES),
+)
+"""Columns that the writer reads when a run goes on, what they hold in words, and how SQLite calls that."""
 
 Axis = Literal["env_steps", "frames", "learner_steps", "seconds", "wall_time"]
 
@@ -74,7 +84,9 @@ class MetricsDb:
         connection.execute("PRAGMA synchronous=NORMAL")
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name='meta'").fetchone():
             connection.executescript(f"BEGIN;{_SCHEMA}COMMIT;")
-        (found,) = connection.execute("SELECT value FROM meta WHERE name='schema_version'").fetchone()
+        (found,) = connection.execute("SELECT value FROM meta WHERE name='schema_version'").fetchone() or (None,)
+        if not isinstance(found, int):
+            raise sqlite3.DataError(f"it is damaged: its schema_version must be a whole number, got {found!r:.40}")
         if found != SCHEMA_VERSION:
             raise OutputError(
                 "run-dir",
@@ -82,6 +94,7 @@ class MetricsDb:
                 "use the other version",
             )
         self._exchange = ExchangeTable(connection)
+        _check_kinds(connection)
         self._ids: dict[str, int] = {name: key for key, name in connection.execute("SELECT id, name FROM names")}
         self._read_position()
 
@@ -97,7 +110,7 @@ class MetricsDb:
         self._summary.forget()
         buckets: dict[int, dict[str, float]] = {}
         for name in filter(is_drawn, self._ids.keys() - {RETURN, EPISODES}):
-            query = "SELECT tick, value FROM points WHERE id = ?"
+            query = "SELECT tick, value FROM points WHERE id = ? AND value IS NOT NULL"
             for number, value in self._connection.execute(query, (self._ids[name],)):
                 buckets.setdefault(number, {})[name] = value
         moments = self._connection.execute(
@@ -214,6 +227,15 @@ class MetricsDb:
     def _error(self, error: sqlite3.Error | OSError) -> OutputError:
         remedy = "free space or move the file away, then continue with --resume"
         return OutputError("run-dir", f"{self._path}: {error}", remedy)
+
+
+def _check_kinds(connection: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DataError` if a column holds a value of another kind, which SQLite lets anybody write."""
+    for table, columns, kind, types in _KINDS:
+        for column in columns:
+            query = f"SELECT {column} FROM {table} WHERE typeof({column}) NOT IN ({types}, 'null') LIMIT 1"
+            for (value,) in connection.execute(query):
+                raise sqlite3.DataError(f"it is damaged: {table}.{column} must be a {kind}, got {value!r:.40}")
 
 
 def read_series(path: Path, name: str, axis: Axis = "env_steps") -> list[tuple[float, float]]:

@@ -2,12 +2,14 @@ import math
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from launch.errors import OutputError
 from launch.records import run_summary
+from launch.records.exchange import COUNTS
 from launch.records.metrics_db import MetricsDb, open_to_read, read_names, read_series
 from launch.records.run_summary import read_content
 from launch.records.series import read_latest
@@ -32,6 +34,42 @@ def test_points_come_back_on_every_axis(tmp_path):
     assert read_series(path, "a", "seconds")[0] == (1.0, 1.0)
     assert read_series(path, "b") == [(10, 5.0)], "values that did not change are not repeated"
     assert read_names(path) == ["a", "b", "bottleneck"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        ("UPDATE points SET value = 'much'", "points.value must be a number, got 'much'"),
+        ("UPDATE points SET value = x'00ff'", "points.value must be a number, got b'"),
+        ("UPDATE names SET name = x'00ff' WHERE id = 0", "names.name must be a text, got b'"),
+        ("UPDATE notes SET value = x'00ff'", "notes.value must be a text, got b'"),
+        ("UPDATE ticks SET env_steps = 'ten'", "ticks.env_steps must be a number, got 'ten'"),
+        ("UPDATE exchange SET maker = 'me'", "exchange.maker must be a number, got 'me'"),
+        ("DELETE FROM meta", "its schema_version must be a whole number, got None"),
+        ("UPDATE meta SET value = '1'", "its schema_version must be a whole number, got '1'"),
+        ("UPDATE meta SET value = 2", "has schema 2, this LASER writes 1"),
+    ],
+)
+def test_a_value_of_another_kind_is_named_when_the_run_goes_on(tmp_path, damage, says):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {"charts/mean_return": 1.0}, {"bottleneck": "x"}, {0: dict.fromkeys(COUNTS, 1.0)})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        assert connection.execute(damage).rowcount > 0
+    with pytest.raises(OutputError) as error:
+        MetricsDb(path)
+    assert str(path) in str(error.value)
+    assert says in str(error.value)
+
+
+def test_a_number_that_is_missing_ends_no_run(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(10), {"buckets/mean_return": 1.0, "charts/mean_return": 1.0})
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE points SET value = NULL")
+    with MetricsDb(path) as metrics:
+        metrics.write(tick(20), {"charts/mean_return": 2.0})
 
 
 def test_evaluations_that_found_the_same_are_all_there(tmp_path):
