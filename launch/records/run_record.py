@@ -16,6 +16,7 @@ from typing import Any
 from laser.config import ConfigError
 from launch.errors import NothingToResumeError
 from launch.records.atomic_files import replace_file
+from launch.records.forms import Either, check_form
 from launch.records.preset_changes import changes_from_preset
 from launch.records.record import load_record
 from launch.records.trust import check_trusted
@@ -24,6 +25,26 @@ from launch.settings.train_config import TrainConfig, is_utf8
 
 SCHEMA_VERSION = 1
 RUNS_ROOT = Path("runs")
+_SWEEP = {
+    "grid": {...: [str]},
+    "zip?": {...: [str]},
+    "space?": {...: str},
+    "options": dict,
+    "pbt": dict,
+    "pruner?": dict,
+}
+_FORM = {
+    "schema_version?": int,
+    "created?": str,
+    "command?": str,
+    "history?": [{"command": str}],
+    "versions?": {...: str},
+    "commit?": Either(str, type(None)),
+    "config": {"env": str},
+    "changes?": {...: {"preset": str, "run": str}},
+    "sweep?": _SWEEP,
+    "member?": {"index": int, "overrides": dict},
+}
 _VERSIONED = ("laser-rl", "torch", "numpy", "gymnasium", "ale-py", "mujoco", "ray")
 
 
@@ -32,6 +53,9 @@ def read_record(run_dir: Path) -> dict[str, Any]:
 
     A sweep's record also has `sweep` (see `SweepConfig.to_json`). Each member's has `member` with `index` and
     `overrides`.
+
+    Raises:
+        NothingToResumeError: there is no such run, or its record cannot be read or has another form.
     """
     path = run_dir / "config.json"
     if not is_utf8(run_dir):
@@ -40,13 +64,10 @@ def read_record(run_dir: Path) -> dict[str, Any]:
         if not path.is_file():
             raise NothingToResumeError("run-dir", f"{run_dir} holds no run: {path.name} is missing", "check the path")
         record = load_record(path)
-        schema = record.get("schema_version", 0)
-        if not isinstance(schema, int):
-            raise ValueError(f"its schema_version must be a whole number, got {schema!r}")
-        if schema > SCHEMA_VERSION:
+        check_form({"schema_version": record.get("schema_version", 0)}, {"schema_version": int}, path.name)
+        if record.get("schema_version", 0) > SCHEMA_VERSION:
             raise ValueError(f"it was written by a newer LASER (schema {record['schema_version']})")
-        if not _are_changes(record.get("changes", {})):
-            raise ValueError('its changes must be objects with the texts "preset" and "run", by key')
+        check_form(record, _FORM, path.name)
     except (OSError, ValueError) as error:
         raise NothingToResumeError("run-dir", f"{path} cannot be read: {error}", "choose another run") from error
     return record
@@ -158,13 +179,6 @@ def commit_of_sources() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return head + ("+changes" if changes else "")
-
-
-def _are_changes(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(change, dict) and all(isinstance(change.get(name), str) for name in ("preset", "run"))
-        for change in value.values()
-    )
 
 
 def _versions() -> dict[str, str]:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from laser.config import ConfigError, Problem, key_of, raise_problems
-from launch.errors import NothingToResumeError
-from launch.records.forms import Form, check_form
 from launch.records.run_record import config_from_record
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import apply_overrides
@@ -21,30 +19,15 @@ from launch.sweeps.value_lists import parse_lists
 
 KEPT = ("seeds", "sample", "even_draws", "share_replay", "pbt", "tuner", "pruner", "score")
 """Options that a resumed sweep keeps."""
-_FORM: Form = {
-    "grid": {...: [str]},
-    "zip?": {...: [str]},
-    "space?": {...: str},
-    "options": dict,
-    "pbt": dict,
-    "pruner?": dict,
-}
 
 
 def sweep_from_json(record: dict[str, Any], base: TrainConfig) -> SweepConfig:
-    """Rebuild a sweep from its record; values that a newer version added take their defaults.
+    """Rebuild a sweep from its record, of `read_record`; values that a newer version added take their defaults.
 
     Raises:
         ConfigError: values of the record cannot be read.
-        NothingToResumeError: it has another form.
     """
     value = record["sweep"]
-    try:
-        check_form(value, _FORM, "sweep")
-    except ValueError as error:
-        raise NothingToResumeError(
-            "run-dir", f"config.json: {error}", "restore the file, or start a new sweep"
-        ) from error
     grid, wrong = parse_lists(base, _texts(value["grid"]), ())
     zipped, unpaired = parse_lists(base, _texts(value.get("zip", {})), (), "zip")
     space, strange = parse_space(base, [f"{key}={text}" for key, text in value.get("space", {}).items()], ())

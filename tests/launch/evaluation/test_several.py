@@ -81,13 +81,16 @@ def test_a_run_that_cannot_play_does_not_hold_up_the_others(runs, tmp_path, caps
         evaluate_runs([tmp_path / "broken"], quiet=True)
 
 
+SWEEP = {"grid": {}, "options": {}, "pbt": {}}
+
+
 def test_mistakes_come_before_anything_is_played(runs, tmp_path, capsys):
     with pytest.raises(ConfigError, match="is named twice"):
         evaluate_runs([runs[FIRST, 1], runs[FIRST, 1]])
     with pytest.raises(NothingToResumeError, match="holds no run"):
         evaluate_runs([runs[FIRST, 1], tmp_path])
     (tmp_path / "config.json").write_text(
-        json.dumps({**json.loads((runs[FIRST, 1] / "config.json").read_text()), "sweep": {}})
+        json.dumps({**json.loads((runs[FIRST, 1] / "config.json").read_text()), "sweep": SWEEP})
     )
     with pytest.raises(ConfigError, match=r"is a sweep, and .* is a run; name runs, or sweeps"):
         evaluate_runs([runs[FIRST, 1], tmp_path])

@@ -84,8 +84,6 @@ def test_every_member_plays_and_the_best_is_named(swept, capsys):
 
 
 def test_a_member_without_a_checkpoint_does_not_hide_the_others(swept, tmp_path):
-    import shutil
-
     copy = tmp_path / "sweep"
     shutil.copytree(swept, copy)
     shutil.rmtree(copy / "members" / "0" / "checkpoints")
@@ -105,6 +103,20 @@ def test_a_member_without_a_checkpoint_does_not_hide_the_others(swept, tmp_path)
         with pytest.raises(NothingToResumeError, match="no member of"):
             evaluate(copy, 2, quiet=True)
         shutil.rmtree(copy / "members", ignore_errors=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"member": 3}, {"member": {"index": 1, "overrides": 3}}, {"config": {"preset": "cartpole"}}, {"history": 3}],
+    ids=str,
+)
+def test_a_member_whose_record_has_another_form_does_not_hide_the_others(swept, tmp_path, changes):
+    copy = shutil.copytree(swept, tmp_path / "sweep")
+    path = copy / "members" / "1" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    lost = evaluate(copy, 1, quiet=True).members
+    assert [member.result is None for member in lost] == [False, True, False]
+    assert f"{path} cannot be read: config.json." in lost[1].error
 
 
 def write(path, scores, name="mean_return"):

@@ -18,9 +18,8 @@ from launch.records.run_record import newest_run, read_record
         ("[]", "not a run's record"),
         ('{"schema_version": 99, "config": {}}', "newer LASER"),
         ('{"schema_version": "1", "config": {}}', "schema_version must be a whole number"),
-        ('{"config": {}, "changes": ["steps"]}', "its changes must be objects"),
-        ('{"config": {}, "changes": {"steps": "5"}}', "its changes must be objects"),
-        ('{"config": {}}', "is missing"),
+        ('{"config": {}}', "config.json.config.env must be a text, got None"),
+        ('{"config": {"env": "CartPole-v1"}}', "is missing"),
     ],
 )
 def test_nothing_to_resume(tmp_path, config, content, says):
@@ -31,6 +30,41 @@ def test_nothing_to_resume(tmp_path, config, content, says):
     resume = dataclasses.replace(config, run_dir=path, resume=True)
     with pytest.raises(NothingToResumeError, match=says), open_run(resume, []):
         pass
+
+
+SWEEP = {"grid": {}, "options": {}, "pbt": {}}
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"changes": ["steps"]}, "changes must be an object, got ['steps']"),
+        ({"changes": {"steps": "5"}}, "changes.steps must be an object, got '5'"),
+        ({"changes": {"steps": {"run": "5"}}}, "changes.steps.preset must be a text, got None"),
+        ({"history": 3}, "history must be a list, got 3"),
+        ({"history": ["abc"]}, "history[0] must be an object, got 'abc'"),
+        ({"history": [{"time": "now"}]}, "history[0].command must be a text, got None"),
+        ({"versions": 3}, "versions must be an object, got 3"),
+        ({"command": 3}, "command must be a text, got 3"),
+        ({"created": 3}, "created must be a text, got 3"),
+        ({"commit": 3}, "commit must be null, got 3"),
+        ({"sweep": 3}, "sweep must be an object, got 3"),
+        ({"sweep": {}}, "sweep.grid must be an object, got None"),
+        ({"sweep": SWEEP | {"options": 3}}, "sweep.options must be an object, got 3"),
+        ({"sweep": SWEEP | {"grid": {"seed": "0,1"}}}, "sweep.grid.seed must be a list, got '0,1'"),
+        ({"sweep": SWEEP | {"space": [1]}}, "sweep.space must be an object, got [1]"),
+        ({"member": 3}, "member must be an object, got 3"),
+        ({"member": {"index": 0}}, "member.overrides must be an object, got None"),
+        ({"member": {"index": 0, "overrides": 3}}, "member.overrides must be an object, got 3"),
+        ({"member": {"index": "0", "overrides": {}}}, "member.index must be a whole number, got '0'"),
+        ({"config": {"preset": "cartpole"}}, "config.env must be a text, got None"),
+    ],
+)
+def test_a_record_of_another_form_is_named(make_run, facts, says):
+    run = make_run("run", facts=facts)
+    with pytest.raises(NothingToResumeError) as error:
+        read_record(run)
+    assert f"{run}/config.json cannot be read: config.json.{says}; choose another run" in str(error.value)
 
 
 def test_a_path_that_cannot_be_looked_at_holds_no_run():

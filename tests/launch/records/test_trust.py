@@ -110,7 +110,8 @@ def test_what_the_user_has_never_named_is_not_imported(make_run, stranger, named
 def test_a_sweep_names_code_in_its_lists_too(make_run, flag):
     lists = {"replay.sampler": ["uniform", "odd_world:Fresh"], "env": ["odd_world:World"]}
     texts = {"env": "{CartPole-v1,odd_world:World}"}
-    record = read_record(make_run("theirs", facts={"sweep": {flag: texts if flag == "space" else lists}}))
+    sweep = {"grid": {}, "options": {}, "pbt": {}}
+    record = read_record(make_run("theirs", facts={"sweep": sweep | {flag: texts if flag == "space" else lists}}))
     with pytest.raises(UntrustedError, match="odd_world:World from"):
         check_trusted(record, "theirs")
 

@@ -186,6 +186,20 @@ def test_the_report_of_a_sweep(made, tmp_path):
     assert "<td>algorithm.learning-rate</td><td>0.002</td><td>0.001</td>" in text
 
 
+@pytest.mark.parametrize("changes", [{"member": 3}, {"member": {"index": 1, "overrides": 3}}, {"config": {}}], ids=str)
+def test_a_member_whose_record_has_another_form_is_listed_with_the_reason(made, tmp_path, changes):
+    path = shutil.copytree(made / "sweep", tmp_path / "sweep")
+    edit(path / "members" / "1", changes)
+    text, _ = words_of(report(path, ReportOptions()).page)
+    assert "members/1/config.json cannot be read: config.json." in text
+    assert "4 members" in text
+
+
+def edit(path, changes):
+    record = path / "config.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | changes))
+
+
 def test_settings_that_pbt_changed_are_shown_as_they_ended_and_repeated(made, tmp_path):
     run = tmp_path / "a run"
     shutil.copytree(made / HOSTILE, run)
@@ -261,6 +275,11 @@ def test_runs_are_compared_on_one_page(made, tmp_path, capsys):
         (lambda path: (path / "metrics.db").unlink(), 74, "metrics.db is missing"),
         (lambda path: (path / "metrics.db").write_bytes(b"x" * 5000), 74, "file is not a database"),
         (lambda path: (path / "config.json").write_text("{"), 66, "cannot be read"),
+        (lambda path: edit(path, {"history": 3}), 66, "config.json.history must be a list, got 3"),
+        (lambda path: edit(path, {"history": ["abc"]}), 66, "config.json.history[0] must be an object"),
+        (lambda path: edit(path, {"versions": 3}), 66, "config.json.versions must be an object, got 3"),
+        (lambda path: edit(path, {"sweep": 3}), 66, "config.json.sweep must be an object, got 3"),
+        (lambda path: edit(path, {"sweep": {"grid": {}, "pbt": {}}}), 66, "config.json.sweep.options must be"),
         (lambda path: (path / "report").write_text(""), 73, "out: "),
     ],
 )
