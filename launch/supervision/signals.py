@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the first stops the run after a checkpoint, the second ends the process at once."""
+"""Ctrl-C, SIGTERM and SIGHUP: the first stops the run after a checkpoint, a repeated one ends the process at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from launch.errors import Interrupted, StoppedError
 from launch.restart_link import is_connected
 
 _SAME_S = 1.0
-"""Seconds within which two signals are one, where a supervisor passes on what also reached this process itself."""
+"""Seconds within which another signal belongs to the same stop: systemd sends SIGTERM with SIGHUP, for example, and a
+supervisor passes on what also reached this process itself."""
 
 
 class StopSignal:
@@ -29,6 +30,7 @@ class StopSignal:
     def __init__(self) -> None:
         self.number: int | None = None
         self._came_at = 0.0
+        self._seen: set[int] = set()
 
     @property
     def requested(self) -> bool:
@@ -57,16 +59,23 @@ class StopSignal:
         if self.number is not None:
             if number == signal.SIGHUP:
                 return  # a shell and the kernel may both send one as a terminal closes
-            if is_connected() and time.monotonic() - self._came_at < _SAME_S:
+            if self._belongs_to_the_first(number):
                 return
             for child in multiprocessing.active_children():
                 child.kill()  # an exit without clean-up would orphan them
             os._exit(128 + number)
         self.number, self._came_at = number, time.monotonic()
+        self._seen.add(number)
         # A raw write: the handler may have interrupted a print, whose buffer is then locked.
         with suppress(OSError, ValueError):  # standard error may have no reader any more, or be closed
             if sys.__stderr__ is not None:  # otherwise its number may be that of another file
                 os.write(sys.__stderr__.fileno(), b"\nstopping after a checkpoint; again to leave now\n")
+
+    def _belongs_to_the_first(self, number: int) -> bool:
+        """Return whether this signal was sent together with the first one, and not by somebody who will not wait."""
+        is_repeated = number in self._seen
+        self._seen.add(number)
+        return (is_connected() or not is_repeated) and time.monotonic() - self._came_at < _SAME_S
 
 
 @contextmanager

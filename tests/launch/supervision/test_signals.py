@@ -9,6 +9,7 @@ import time
 import pytest
 
 from launch.restart_link import VARIABLE
+from launch.supervision import signals
 from launch.supervision.signals import stop_on_signals
 
 # Says "ready", then "stopping" once a signal has come, then takes long to save.
@@ -66,7 +67,7 @@ def test_the_first_signal_asks_to_stop(number, code, name):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_second_leaves_at_once_and_takes_its_children_along(number, code):
     process, child = start(saving=60)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     assert process.stdout.readline() == "stopping\n"
     begin = time.monotonic()
     process.send_signal(number)
@@ -77,6 +78,45 @@ def test_the_second_leaves_at_once_and_takes_its_children_along(number, code):
     while alive(child) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not alive(child)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (signal.SIGTERM, signal.SIGHUP),
+        (signal.SIGHUP, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGHUP),
+        (signal.SIGTERM, signal.SIGINT),
+    ],
+)
+def test_two_different_signals_that_are_sent_together_are_one_stop(pair, leaving):
+    with stop_on_signals() as stop:
+        send_together(pair)
+        assert (stop.number, leaving) == (min(pair), [])  # Python runs handlers in the order of the numbers
+        os.kill(os.getpid(), max(pair))
+    assert leaving == [128 + max(pair)]
+
+
+def test_another_signal_leaves_at_once_if_it_comes_later(leaving, monkeypatch):
+    monkeypatch.setattr(signals, "_SAME_S", 0.0)
+    with stop_on_signals():
+        send_together([signal.SIGINT, signal.SIGTERM])
+    assert leaving == [143]
+
+
+@pytest.fixture
+def leaving(monkeypatch):
+    """The exit codes with which the process would have left at once."""
+    codes = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    return codes
+
+
+def send_together(numbers):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    for number in numbers:
+        signal.pthread_kill(threading.get_ident(), number)  # not to a thread of torch, where it is not blocked
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def alive(pid):
