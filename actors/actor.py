@@ -270,16 +270,16 @@ class Actor(Heartbeat):
         self._policy.generator.set_state(torch.from_numpy(np.array(state["generator"], np.uint8)))
 
     def statistics(self) -> Statistics | None:
-        """Return the statistics of the wrappers around this actor's environments; None before these are made.
+        """Return the statistics of the wrappers around this actor's environments; None while they cannot be read.
 
-        Environments that do not answer are left out; the next unroll finds their failure.
+        Environments that do not answer are left out; the next unroll finds their failure. Where no environment of a
+        task has finite ones, they are those of the last time.
         """
-        if not self._groups:
-            return self._statistics or None
         with suppress(EnvironmentFailedError):
             read = merge([read_statistics(group.environment) for group in self._groups])
-            self._statistics = read or self._statistics
-        return self._statistics
+            self._statistics = {**self._statistics, **read}
+        has_none = self._groups and not any(group.environment.spec.saved_statistics for group in self._groups)
+        return self._statistics or ({} if has_none else None)
 
     def give_statistics(self, statistics: Statistics) -> bool:
         """Put statistics into the wrappers before the first unroll; return whether they fit.

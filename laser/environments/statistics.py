@@ -2,7 +2,8 @@
 
 Every environment of a vector has wrappers of its own, with statistics of its own. What is saved is their union, as if
 one wrapper had seen the experience of all environments of a task. Each environment that gets it back takes an equal
-share of the count, so that the union stays what it was.
+share of the count, so that the union stays what it was. A single NaN spoils an environment's statistics for good; such
+statistics are neither part of the union nor given to any environment.
 """
 
 from __future__ import annotations
@@ -61,18 +62,25 @@ def give_statistics(environment: Any, statistics: Statistics, frozen: bool = Fal
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:
-    """Return the statistics of all numbers that the wrappers of several vectors have seen."""
+    """Return the statistics of all numbers that the wrappers of several vectors have seen, where these are finite."""
     tasks = sorted({task for part in parts for task in part})
-    return {task: merge_moments([part[task] for part in parts if task in part]) for task in tasks}
+    merged = {task: merge_moments([part[task] for part in parts if task in part]) for task in tasks}
+    return {task: moments for task, moments in merged.items() if moments}
 
 
 def merge_moments(parts: Sequence[Sequence[Moments]]) -> list[Moments]:
     """Return the statistics of all numbers that several environments' wrappers have seen; they have the same wrappers.
 
+    Environments whose statistics are not finite are left out; [] if none is left.
+
     Source:
         Chan, Golub and LeVeque 1979, equation 2.1.
     """
-    return [_union(same) for same in zip(*parts, strict=True)]
+    return [_union(same) for same in zip(*filter(_are_finite, parts), strict=True)]
+
+
+def _are_finite(moments: Sequence[Moments]) -> bool:
+    return all(np.isfinite(each.mean).all() and np.isfinite(each.var).all() for each in moments)
 
 
 def _union(parts: Sequence[Moments]) -> Moments:
@@ -107,8 +115,10 @@ def write_wrappers(environment: Any, moments: Sequence[Moments], frozen: bool) -
     """Put statistics into the wrappers of a Gymnasium environment or vector, with a share of the count.
 
     Returns:
-        whether they fit; if not, nothing is changed.
+        whether they fit and are finite; if not, nothing is changed.
     """
+    if not _are_finite(moments):
+        return False
     found = _find(environment)
     if [(name, np.shape(each.mean)) for _, name, each in found] != [(each.name, each.mean.shape) for each in moments]:
         return False

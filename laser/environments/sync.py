@@ -79,7 +79,7 @@ class SyncEnvironments:
         self._latest: dict[str, np.ndarray] = {}
 
     def statistics(self) -> Statistics:
-        """Return the statistics of the environments' wrappers."""
+        """Return the statistics of the environments' wrappers, as far as they are finite."""
         moments = merge_moments([read_wrappers(environment) for environment in self._environments])
         return {0: moments} if moments else {}
 
@@ -178,11 +178,14 @@ class SyncEnvironments:
         return found
 
     def _rebuild(self, failed: list[int], seed: int | None) -> dict[str, np.ndarray]:
-        """Make these environments anew, with their wrappers' statistics, and return their first observations."""
+        """Make these environments anew, with their wrappers' statistics, and return their first observations.
+
+        Where an environment's own are not finite, it begins with a share of those of the others.
+        """
         room, seeds = self._reader.allocate(len(failed)), split_seed(seed, len(failed))
         try:
             for place, index in enumerate(failed):
-                moments = read_wrappers(self._environments[index])
+                moments = merge_moments([read_wrappers(self._environments[index])]) or self.statistics().get(0, [])
                 with suppress(*RAISED):  # its failure is counted already
                     self._environments[index].close()
                 self._environments[index] = self._makers[index]()

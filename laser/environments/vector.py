@@ -12,7 +12,7 @@ from laser.environments import restoring
 from laser.environments.base import RAISED, EnvironmentFailedError, Transition, failure_of
 from laser.environments.results import read_flags, read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
-from laser.environments.statistics import Statistics, read_wrappers, write_wrappers
+from laser.environments.statistics import Statistics, merge_moments, read_wrappers, write_wrappers
 from laser.environments.sync import draw
 from laser.specs import EnvironmentSpec
 
@@ -50,8 +50,8 @@ class GymnasiumVector:
         self._actions: np.ndarray | None = None
 
     def statistics(self) -> Statistics:
-        """Return the statistics of the vector's own wrappers, which see all environments."""
-        moments = read_wrappers(self._environments)
+        """Return the statistics of the vector's own wrappers, which see all environments, if they are finite."""
+        moments = merge_moments([read_wrappers(self._environments)])
         return {0: moments} if moments else {}
 
     def give_statistics(self, statistics: Statistics, frozen: bool) -> bool:

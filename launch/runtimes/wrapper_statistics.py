@@ -58,7 +58,7 @@ class WrapperStatistics:
         """Give all actors these statistics before their first step; return whether they fit the wrappers."""
         if not statistics:
             return True
-        self.newest = statistics
+        self.newest = merge([statistics])
         given = [actor.call(Actor.give_statistics, statistics) for actor in self._actors]
         until = time.monotonic() + _GIVE_DEADLINE_S
         return all(call.result(max(0.0, until - time.monotonic())) for call in given)

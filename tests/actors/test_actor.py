@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 
 import numpy as np
@@ -8,6 +9,7 @@ from actors.actor import Actor, EnvironmentBudgetError
 from actors.config import ActorConfig
 from actors.policy import Policy
 from actors.unroll_builder import Identity
+from laser.environments.statistics import Moments
 from laser.failure_budget import FailureBudget
 from laser.frames import decompress_frames
 from laser.futures import failed
@@ -356,3 +358,14 @@ def test_an_actor_acts_on_while_no_parameters_can_be_read():
     actor._parameters.newest = lambda newer_than: failed(PortClosedError("the store has ended"))
     with pytest.raises(PortClosedError):
         actor.run_unroll()
+
+
+def test_an_actor_whose_statistics_cannot_be_read_at_the_moment_does_not_say_that_it_has_none():
+    environment = ScriptedEnvironment(LENGTHS)
+    environment.spec = dataclasses.replace(environment.spec, saved_statistics=("A.rms",))
+    seen = {0: [Moments("A.rms", np.float64(1.0), np.float64(2.0), 3.0)]}
+    reads = iter([{}, seen, {}])
+    environment.statistics = lambda: next(reads)
+    actor, _ = make_actor([environment], FakeReplay())
+    actor.run_unroll()
+    assert [actor.statistics() for _ in range(3)] == [None, seen, seen]

@@ -131,6 +131,31 @@ def test_a_resumed_run_goes_on_with_them(tmp_path, schedule):
     assert after[0].count > before[0].count
 
 
+class Spoiled(CartPoleEnv):
+    """Returns NaN once, in the process that made it."""
+
+    nan = ""
+    num_steps = 0
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        Spoiled.num_steps += 1
+        if Spoiled.num_steps == 50:
+            return (observation * np.nan, reward, *rest) if self.nan == "observation" else (observation, np.nan, *rest)
+        return observation, reward, *rest
+
+
+@pytest.mark.parametrize(("nan", "num_envs"), [("observation", 4), ("reward", 4), ("observation", 1)])
+def test_one_nan_spoils_the_statistics_of_neither_the_run_nor_its_checkpoint(tmp_path, monkeypatch, nan, num_envs):
+    monkeypatch.setattr(Spoiled, "nan", nan)
+    monkeypatch.setattr(Spoiled, "num_steps", 0)
+    environment = EnvironmentConfig(wrappers=WRAPPERS, max_restarts=1)
+    changes = {"env": Spoiled, "environment": environment, "num_actors": 1, "num_envs": num_envs}
+    result = laser.train(config_for(tmp_path / "run", **changes))
+    assert (result.finished, Spoiled.num_steps >= STEPS) == ("steps", True)
+    assert all(np.isfinite([*each.mean.flat, *each.var.flat]).all() for each in saved(tmp_path / "run"))
+
+
 def test_an_environment_that_is_made_again_goes_on_with_them(tmp_path):
     Fragile.has_failed, Fragile.num_steps = False, 0
     environment = EnvironmentConfig(wrappers=WRAPPERS, max_restarts=3)

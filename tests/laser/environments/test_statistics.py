@@ -7,9 +7,10 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import PendulumEnv
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 
-from laser.environments import EnvironmentConfig, make_environment
+from laser.environments import EnvironmentConfig, EnvironmentFailedError, make_environment
 from laser.environments.own import id_of
 from laser.environments.statistics import (
     Moments,
@@ -21,6 +22,8 @@ from laser.environments.statistics import (
     statistics_to_json,
     write_wrappers,
 )
+from laser.environments.suite import split_seed
+from laser.environments.vector import GymnasiumVector
 
 WRAPPERS = "gymnasium.wrappers:NormalizeObservation,gymnasium.wrappers:NormalizeReward"
 
@@ -64,6 +67,84 @@ def test_every_environment_of_a_vector_has_its_own_and_their_union_is_read():
     found = read_statistics(environment)
     assert same(found[0], merge([{0: each} for each in own])[0])
     assert found[0][1].count == pytest.approx(3 * 41 + 1, abs=1e-2), "a reset and 40 steps each, and a look for masks"
+
+
+class Spoiled(PendulumEnv):
+    """Returns NaN once, in the environment that is seeded first: as an observation or as a reward."""
+
+    def __init__(self, nan):
+        super().__init__()
+        self.nan, self.num_steps = nan, 0
+
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        self.num_steps += 1
+        if self.num_steps == 3 and self.np_random_seed == split_seed(0, 1)[0]:
+            return (observation * np.nan, reward, *rest) if self.nan == "observation" else (observation, np.nan, *rest)
+        return observation, reward, *rest
+
+
+def spoiled(num_envs, nan, vectorization="sync"):
+    config = EnvironmentConfig(wrappers=WRAPPERS, vectorization=vectorization)
+    environment = make_environment(id_of(partial(Spoiled, nan)), num_envs, config)
+    environment.reset(0)
+    with pytest.raises(EnvironmentFailedError, match="not finite") as caught:
+        [step(environment) for _ in range(3)]
+    return environment, caught.value.others
+
+
+def step(environment):
+    environment.send(np.zeros((environment.num_envs, *environment.spec.actions.array.shape), np.float32))
+    return environment.recv()
+
+
+def is_finite(statistics):
+    return [np.isfinite([each.mean.sum(), each.var.sum()]).all() for each in statistics[0]] == [True, True]
+
+
+@pytest.mark.parametrize("nan", ["observation", "reward"])
+def test_an_environment_whose_statistics_a_nan_spoiled_begins_with_those_of_the_others(nan):
+    environment, others = spoiled(3, nan)
+    union = read_statistics(environment)
+    assert is_finite(union)
+    assert union[0][1].num == 2, "the failed one is left out"
+    others.complete(seed=1)
+    first, last = (read_wrappers(environment._environments[place])[1] for place in (0, 2))
+    assert first.count == pytest.approx(union[0][1].count / 2 + 1)
+    assert np.abs(first.mean - last.mean).max() < 2.0
+    for _ in range(5):
+        step(environment)
+    assert is_finite(read_statistics(environment))
+    assert read_statistics(environment)[0][1].num == 3
+
+
+@pytest.mark.parametrize(("num_envs", "vectorization"), [(1, "sync"), (2, "async")])
+def test_statistics_that_are_not_finite_are_not_read(num_envs, vectorization):
+    environment, others = spoiled(num_envs, "observation", vectorization)
+    assert others is None
+    read = read_statistics(environment)
+    assert read == {} if num_envs == 1 else is_finite(read)
+    environment.close()
+
+
+def test_a_vectors_own_that_are_not_finite_are_not_read():
+    environment = make_environment("Pendulum-v1", 2, EnvironmentConfig(wrappers=WRAPPERS))
+    own = gymnasium.wrappers.vector.NormalizeObservation(gymnasium.make_vec("Pendulum-v1", 2))
+    vector = GymnasiumVector(environment.spec, own, None, None)
+    assert [each.name for each in read_statistics(vector)[0]] == ["NormalizeObservation.obs_rms"]
+    own.obs_rms.update(np.full((2, 3), np.nan))
+    assert read_statistics(vector) == {}
+
+
+def test_statistics_that_are_not_finite_are_neither_merged_nor_given():
+    healthy, ill = read_statistics(played()), read_statistics(played(seed=1))
+    ill[0][1].mean[0] = np.nan
+    assert same(merge([ill, healthy])[0], healthy[0])
+    assert merge([ill]) == {}
+    other = played(seed=2)
+    before = read_statistics(other)
+    assert not give_statistics(other, ill)
+    assert same(read_statistics(other)[0], before[0])
 
 
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
