@@ -12,8 +12,9 @@ from actors.heartbeat import CLOSING, CONSTRUCTION, ENVIRONMENT, Heartbeat
 from actors.played_episodes import PlayedEpisodes
 from actors.policy import Policy, PolicyState
 from laser.environments import tasks_of
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, Transition, VectorEnvironment
 from laser.environments.statistics import Statistics, give_statistics
+from laser.error_words import words_of
 from laser.ports import EpisodeResult, Parameters, Report
 
 
@@ -108,7 +109,7 @@ class Evaluator(Heartbeat):
             self._environment = None  # after a failure it can only be closed
             try:
                 environment.close()
-            except Exception as error:  # noqa: BLE001 - an environment that failed may raise anything
+            except RAISED as error:  # an environment that failed may raise anything
                 failure.add_note(f"it could not be closed either: {words_of(error)}")
             raise
 

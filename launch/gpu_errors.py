@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from laser.config import Problem
+from laser.error_words import words_of
 from laser.packages import pip_install
 
 Kind = Literal["memory", "driver", "no driver", "build", "hidden", "kernels", "busy", "start", "kernel"]
@@ -172,7 +173,7 @@ def chain_texts(error: BaseException) -> Iterator[str]:
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        yield f"{type(current).__name__}: {current}"
+        yield words_of(current)
         current = current.__cause__ or current.__context__
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 
 from laser.config import Problem
+from laser.error_words import words_of
 
 MORE_THREADS = "raise the limit on processes (ulimit -u, or that of the container), or ask for fewer actors"
 MORE_FILES = "raise the limit on open files (ulimit -n)"
@@ -14,7 +15,7 @@ MORE_FILES = "raise the limit on open files (ulimit -n)"
 
 def explain_limit(error: BaseException) -> Problem | None:
     """Return what is wrong where the system refused a thread, a process or an open file; None for other errors."""
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+    if isinstance(error, RuntimeError) and "can't start new thread" in words_of(error):
         return Problem("threads", "the system starts no more threads", MORE_THREADS)
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         return Problem("files", f"{os.strerror(error.errno).lower()}, at most {most_files()}", MORE_FILES)

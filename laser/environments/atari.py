@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.wrappers import FrameStackObservation
 
 from laser.environments.atari_screen import SCREEN, AtariScreen
-from laser.environments.base import EnvironmentFailedError, Transition, VectorEnvironment, words_of
+from laser.environments.base import RAISED, Transition, VectorEnvironment, failure_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.gymnasium import describe_spaces
 from laser.environments.suite import Suite, env_error, split_seed, unknown_id
@@ -175,8 +175,8 @@ class AtariEnvironments:
         seeds = None if seed is None else np.array(split_seed(seed, self.num_envs))
         try:
             observations, _ = self._environments.reset(seed=seeds)
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         self._over = np.zeros(self.num_envs, bool)
         self._screen = observations[0, -1]
         self._colours.begin(None if seeds is None else int(seeds[0]))
@@ -195,8 +195,8 @@ class AtariEnvironments:
         self._in_flight = False
         try:
             observations, rewards, terminated, truncated, _ = self._environments.recv()
-        except (Exception, SystemExit) as error:
-            raise EnvironmentFailedError("raised", words_of(error)) from error
+        except RAISED as error:
+            raise failure_of(error) from error
         ignored, self._over = self._over, terminated | truncated
         self._screen = observations[0, -1]
         self._colours.follow(self._first_action, float(rewards[0]))

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from laser.error_words import words_of
 from laser.specs import EnvironmentSpec
 
 
@@ -37,8 +38,8 @@ class EnvironmentFailedError(RuntimeError):
         return type(self), (self.reason, str(self))
 
 
-RAISED = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""Errors that an environment may raise by itself."""
+RAISED = (BaseException,)
+"""Errors that an environment may raise by itself: asyncio's cancellation and a panic of Rust are no `Exception`."""
 
 
 def failure_of(error: BaseException) -> EnvironmentFailedError:
@@ -54,11 +55,6 @@ def failure_of(error: BaseException) -> EnvironmentFailedError:
     failure = EnvironmentFailedError("raised", words_of(error))
     failure.__cause__ = error
     return failure
-
-
-def words_of(error: BaseException) -> str:
-    """Return an exception's type and message."""
-    return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from gymnasium.wrappers import FrameStackObservation
 
 from laser.config import ConfigError, Problem
 from laser.environments.arrays import FrameStack, UnsupportedSpaceError
-from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, VectorEnvironment, failure_of
 from laser.environments.config import EnvironmentConfig
 from laser.environments.masked import MaskedEnvironment, MaskedVector, Place, find_masks, mask_spec
 from laser.environments.own import find_own, is_only_here, takes
@@ -213,8 +213,9 @@ def _explained(id: str, build: Callable[[], Any]) -> Any:
         return build()
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise env_error(f"{id} needs a package that is not installed: {error}", _install_command(error)) from error
-    except (Exception, SystemExit) as error:
-        raise env_error(f"{id} cannot be built: {words_of(error)}", "mend its constructor or its arguments") from error
+    except RAISED as error:
+        wrong = f"{id} cannot be built: {failure_of(error)}"
+        raise env_error(wrong, "mend its constructor or its arguments") from error
 
 
 def _install_command(error: BaseException) -> str:

@@ -17,13 +17,14 @@ from gymnasium.vector import AsyncVectorEnv
 from gymnasium.vector.async_vector_env import AsyncState
 from gymnasium.wrappers.utils import create_zero_array
 
-from laser.environments.base import RAISED, EnvironmentFailedError, StepOfOthers, Transition, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, StepOfOthers, Transition
 from laser.environments.results import read_flag, read_reward
 from laser.environments.spaces import ActionWriter, ObservationReader
 from laser.environments.statistics import Moments, Statistics, merge_moments, read_wrappers, write_wrappers
 from laser.environments.suite import split_seed
 from laser.environments.sync import draw
 from laser.environments.vector import GymnasiumVector
+from laser.error_words import words_of
 from laser.specs import EnvironmentSpec, VectorSpec
 
 # Not "fork": a child of a process with running threads (torch, Ray) may inherit a lock that is never released.

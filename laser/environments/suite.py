@@ -14,7 +14,7 @@ import numpy as np
 
 from laser.config import ConfigError, Problem
 from laser.discovery import find_strategies
-from laser.environments.base import EnvironmentFailedError, VectorEnvironment, words_of
+from laser.environments.base import RAISED, EnvironmentFailedError, VectorEnvironment, failure_of
 from laser.environments.config import EnvironmentConfig
 from laser.foreign_threads import HungError, Phases, run_in_phases
 from laser.specs import EnvironmentSpec
@@ -76,8 +76,8 @@ class Suite(ABC):
         phases.enter("close()", config.deadline_s)
         try:
             environment.close()
-        except (Exception, SystemExit) as error:
-            raise env_error(f"{id} cannot be closed: {words_of(error)}", "mend its close()") from error
+        except RAISED as error:
+            raise env_error(f"{id} cannot be closed: {failure_of(error)}", "mend its close()") from error
         return environment.spec
 
     def make_one(self, id: str, config: EnvironmentConfig) -> VectorEnvironment:

@@ -18,7 +18,6 @@ from laser.environments.base import (
     StepOfOthers,
     Transition,
     failure_of,
-    words_of,
 )
 from laser.environments.results import read_flag, read_reward, read_rewards
 from laser.environments.spaces import ActionWriter, ObservationReader
@@ -34,8 +33,8 @@ def draw(id: str, render: Callable[[], Any]) -> np.ndarray | None:
     """
     try:
         picture = np.asarray(render())
-    except Exception as error:  # noqa: BLE001 - drivers and displays fail in many ways
-        warnings.warn(f"{id} cannot be drawn here: {words_of(error)}", RuntimeWarning, stacklevel=3)
+    except RAISED as error:  # drivers and displays fail in many ways
+        warnings.warn(f"{id} cannot be drawn here: {failure_of(error)}", RuntimeWarning, stacklevel=3)
         return None
     if picture.dtype == np.uint8 and picture.ndim == 3 and picture.shape[2] == 3 and picture.size:
         return picture

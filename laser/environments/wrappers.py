@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 
 from laser.config import ConfigError, Problem
-from laser.environments.base import words_of
+from laser.environments.base import RAISED, failure_of
 from laser.user_classes import import_object
 
 KEY = "environment.wrappers"
@@ -51,11 +51,11 @@ def wrap(environment: gymnasium.Env, text: str) -> gymnasium.Env:
             environment = _find(wrapper.path)(environment, *wrapper.positional, **wrapper.named)
             if not isinstance(environment, gymnasium.Env):
                 raise ValueError(f"{wrapper.path} must return an environment, got {type(environment).__name__}")
-    except Exception as error:
+    except RAISED as error:
         if isinstance(environment, gymnasium.Env):
             environment.close()
         known = isinstance(error, ValueError) and str(error).startswith(("module ", "must be ", wrapper.path))
-        wrong = str(error) if known else f"{wrapper.path} cannot be built: {words_of(error)}"
+        wrong = str(error) if known else f"{wrapper.path} cannot be built: {failure_of(error)}"
         raise ConfigError([Problem(KEY, wrong, "" if ";" in wrong else "mend it or its arguments")]) from error
     return environment
 

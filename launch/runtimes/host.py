@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
+from laser.error_words import words_of
 from laser.foreign_threads import ForeignThread
 from laser.futures import fail, give
 from laser.ports import PortClosedError, Report, ReportPort
@@ -171,4 +172,4 @@ class _Call:
 
 def _as_failure(error: BaseException) -> Exception:
     """Return an error that ends the run with a message, also for an environment's `sys.exit()`."""
-    return error if isinstance(error, Exception) else RuntimeError(f"component was ended by {error!r}")
+    return error if isinstance(error, Exception) else RuntimeError(f"component was ended by {words_of(error)}")

@@ -93,10 +93,23 @@ DEEDS = (
     "exit",
     "interrupt",
     "generator",
+    "own",
+    "mute",
     "word flag",
     "array flag",
     "die",
 )
+
+
+class Panic(BaseException):
+    """An exception that is no `Exception`, such as asyncio's cancellation and a panic of Rust."""
+
+
+class MuteError(Exception):
+    """An exception whose message cannot be read."""
+
+    def __str__(self):
+        raise RuntimeError("no words")
 
 
 class Bad(gymnasium.Env):
@@ -155,6 +168,10 @@ class Bad(gymnasium.Env):
                 raise KeyboardInterrupt
             case "generator":
                 raise GeneratorExit
+            case "own":
+                raise Panic("in Rust")
+            case "mute":
+                raise MuteError
             case "die":
                 os._exit(3)
         return observation, reward

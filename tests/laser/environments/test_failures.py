@@ -25,6 +25,8 @@ DEEDS = {
     "exit": ("raised", "SystemExit: 3"),
     "interrupt": ("raised", "KeyboardInterrupt: "),
     "generator": ("raised", "GeneratorExit: "),
+    "own": ("raised", "Panic: in Rust"),
+    "mute": ("raised", "MuteError: its __str__ raised RuntimeError"),
     "word-flag": ("wrong_shape", "terminated must be True or False, got 'yes'"),
     "array-flag": ("wrong_shape", "terminated must be True or False, got an array of shape (2,)"),
 }
@@ -67,16 +69,12 @@ def test_a_reset_is_checked_too(deed, expected):
 
 
 @pytest.mark.parametrize(
-    ("deed", "expected"),
-    [
-        (deed, DEEDS[deed])
-        for deed in ("raise", "nan", "broadcastable-shape", "exit", "interrupt", "generator", "word-flag")
-    ],
+    "deed", ["raise", "nan", "broadcastable-shape", "exit", "interrupt", "generator", "own", "mute", "word-flag"]
 )
-def test_failures_cross_process_borders(deed, expected):
+def test_failures_cross_process_borders(deed):
     with pytest.raises(EnvironmentFailedError) as caught:
         play(deed, 3, vectorization="async")
-    assert (caught.value.reason, str(caught.value)) == expected
+    assert (caught.value.reason, str(caught.value)) == DEEDS[deed]
 
 
 def test_the_environments_own_traceback_comes_along():

@@ -141,7 +141,7 @@ def test_leaving_python_in_a_tick_is_a_failure_like_any_other(hosted):
     host.start()
     until(lambda: host.failure() is not None)
     assert isinstance(host.failure(), Exception)
-    assert "SystemExit(3)" in str(host.failure())
+    assert "SystemExit: 3" in str(host.failure())
 
 
 def test_a_call_that_leaves_python_fails_and_the_host_lives_on(hosted):
