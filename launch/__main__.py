@@ -6,11 +6,16 @@ import contextlib
 import multiprocessing
 import os
 import sys
+import threading
+import time
 from collections.abc import Sequence
 
 from launch.process_settings import prepare_process
 from launch.shadowing import shadowing_error
 from launch.standard_output import prepare_streams
+
+_PATIENCE_S = 5.0
+"""Seconds in which threads that a library or an environment has left may end, once the command has."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,10 +43,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _leave_threads_behind(exit_code: int) -> None:
-    """End the process at once if it has threads that hang: inside foreign code, Python's own way out would abort."""
+    """End the process at once if it has threads that hang: inside foreign code, Python's own way out would abort.
+
+    Python waits for other threads at its end, unless they are daemons; this process does so for a few seconds.
+    """
     threads = sys.modules.get("laser.foreign_threads")
-    if threads is None or not threads.left_behind():
-        return
+    if threads is not None and threads.left_behind():
+        _leave(exit_code)
+    # A thread, since Python first asks idle pools to end, and only then waits.
+    with contextlib.suppress(RuntimeError):  # the system may start no more threads
+        threading.Thread(target=_leave_in_time, args=(exit_code,), name="end", daemon=True).start()
+
+
+def _leave_in_time(exit_code: int) -> None:
+    time.sleep(_PATIENCE_S)
+    left = [each.name for each in threading.enumerate() if not each.daemon and each is not threading.main_thread()]
+    if left:
+        whose = f"{', '.join(left)} of the environment or a library"
+        print(f"warning: threads did not end for {_PATIENCE_S:g} s: {whose}; leaving without them", file=sys.stderr)
+        _leave(exit_code)
+
+
+def _leave(exit_code: int) -> None:
     for child in multiprocessing.active_children():
         child.kill()  # leaving without clean-up would orphan them
     for stream in (sys.stdout, sys.stderr):

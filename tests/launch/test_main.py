@@ -24,6 +24,29 @@ sys.argv = ["laser", *sys.argv[1:]]
 sys.exit(main())
 """
 
+_LEAVES_A_WAITING_THREAD = """
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from launch import __main__ as command
+
+command._PATIENCE_S = 0.3
+pool = ThreadPoolExecutor()
+pool.submit(int).result()
+if sys.argv[1] == "--version":
+    threading.Thread(target=time.sleep, args=(60,), name="simulator").start()
+sys.exit(command.main())
+"""
+
+
+def test_a_thread_that_waits_is_named_and_left_behind():
+    expected = {"--version": (0, "warning: threads did not end for 0.3 s: simulator of"), "trian": (2, "error: comma")}
+    for argument, (code, err) in expected.items():
+        command = [sys.executable, "-c", _LEAVES_A_WAITING_THREAD, argument]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert ended.returncode == code, ended.stderr
+        assert ended.stderr.startswith(err)
+        assert len(ended.stderr.splitlines()) == 1, "an idle pool ends by itself"
+
 
 def test_a_thread_that_hangs_does_not_change_the_exit_code():
     for arguments, code, out, err in (["--version"], 0, "laser ", ""), (["trian"], 2, "", "error: command: "):
