@@ -16,7 +16,7 @@ from launch.restart_link import announce
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import name_long_waits, say
 from launch.supervision.callbacks import Caller, TrainingRun, check_callbacks
-from launch.supervision.ending import why_ended
+from launch.supervision.ending import Ending, why_ended
 from launch.supervision.session import plan_session, run_session
 from launch.supervision.signals import stop_on_signals
 from launch.supervision.training_result import TrainResult, result_of
@@ -35,7 +35,8 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         ConfigError: the config has mistakes; the error lists all of them.
         LaunchError: the run directory, a checkpoint, memory or an environment makes the run impossible.
         Interrupted: Ctrl-C stopped the run, after its state was saved; it is a KeyboardInterrupt.
-        StoppedError: SIGTERM stopped the run, after its state was saved.
+        StoppedError: SIGTERM stopped the run, after its state was saved. A signal that comes when the training is over
+            already, during the last evaluation or checkpoint, changes nothing of the result.
     """
     raise_mistyped({"config": (config, TrainConfig)}, _remedy(config))
     raise_mistyped({"command": (command, Sequence[str] | None)}, "callbacks=[...] takes callbacks")
@@ -65,7 +66,7 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
         )
         snapshot, result = outcome.snapshot, result_of(outcome, run.path)
         callers[0].end(result)
-        if stop.requested:
+        if stop.requested and outcome.finished is Ending.STOPPED:  # otherwise it came when all was done
             raise stop.error(f"saved at {snapshot.env_steps:,} env steps; to continue: {resume_command(run.path)}")
         if not config.quiet:
             say(closing_message(snapshot, run.path, config.preset, config.steps, why_ended(outcome.finished, config)))

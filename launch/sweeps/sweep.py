@@ -55,8 +55,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     Raises:
         ConfigError: all mistakes in the config.
         LaunchError: a problem with a run directory, a checkpoint, memory or an environment.
-        Interrupted: Ctrl-C came; the state was saved.
-        StoppedError: SIGTERM came; the state was saved.
+        Interrupted: Ctrl-C came before all members had ended; the state was saved.
+        StoppedError: SIGTERM came before that; the state was saved.
     """
     raise_mistyped({"config": (config, SweepConfig)}, "laser.SweepConfig(base, grid) makes one")
     raise_mistyped({"command": (command, Sequence[str] | None)})
@@ -109,7 +109,8 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
             run.goes_on = all(its_run.goes_on for its_run in runs)
         env_steps = sum(outcome.snapshot.env_steps for outcome in outcomes)
         run.log(f"finished: {', '.join(outcome.finished for outcome in outcomes)}")
-        if stop.requested:
+        is_over = len(outcomes) == len(members) and all(each.finished is not Ending.STOPPED for each in outcomes)
+        if stop.requested and not is_over:
             raise stop.error(f"saved at {env_steps:,} env steps; to continue: {resume_command(run.path)}")
         paths = [_path_of(member, run) for member in members]
         results = [

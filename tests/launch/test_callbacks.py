@@ -125,6 +125,18 @@ class Signals(laser.Callback):
         self.ended.append(result.finished)
 
 
+class SignalsAtTheEnd(laser.Callback):
+    def on_checkpoint(self, run, path):
+        if run.snapshot().env_steps >= run.config.steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("runtime", ["local", "lockstep"])
+def test_a_signal_after_the_last_step_leaves_the_result(tmp_path, runtime):
+    result = laser.train(small(tmp_path / "run", runtime=runtime), callbacks=[SignalsAtTheEnd()])
+    assert (result.finished, result.env_steps >= 1024) == ("steps", True)
+
+
 def test_ctrl_c_ends_a_loop_of_runs_that_goes_on_after_errors(tmp_path):
     callback, begun = Signals(signal.SIGINT), []
     with pytest.raises(laser.Interrupted, match=r"stopped: by Ctrl-C; saved at ") as caught:  # noqa: PT012

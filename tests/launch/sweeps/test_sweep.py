@@ -20,6 +20,7 @@ from launch.presets import change, load_preset
 from launch.recording.recorder import Recorder
 from launch.records.lineage import Lineage
 from launch.records.metrics_db import read_names, read_series
+from launch.records.run_directory import RunDirectory
 from launch.records.run_record import newest_run
 from launch.records.settings_schedule import SettingsChange, read_changes, setting_keys, write_changes
 from launch.settings.train_config import TrainConfig
@@ -227,6 +228,22 @@ def test_a_resumed_sweep_keeps_what_it_tries_also_from_python(tmp_path):
     assert keys == ["grid", "sample", "seed", "share-replay", "space"]
     longer = dataclasses.replace(begun, base=dataclasses.replace(begun.base, resume=True, steps=256))
     assert len(sweep(longer).members) == 2
+
+
+def test_a_signal_after_the_last_step_of_all_members_leaves_the_result(tmp_path, monkeypatch):
+    stop = StopSignal()
+    log = RunDirectory.log
+
+    def stopping(self, text):
+        if text == "finished: steps":  # of the first member; all have made their steps by then
+            stop.number = signal.SIGINT
+        log(self, text)
+
+    monkeypatch.setattr(RunDirectory, "log", stopping)
+    monkeypatch.setattr("launch.sweeps.sweep.stop_on_signals", lambda: nullcontext(stop))
+    result = sweep(small(tmp_path / "run"))
+    assert stop.requested
+    assert [member.result.finished for member in result.members] == ["steps"] * 2
 
 
 def test_a_resumed_sweep_that_is_stopped_keeps_what_it_was_resumed_with(tmp_path, monkeypatch):
