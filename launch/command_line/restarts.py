@@ -17,8 +17,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -32,6 +32,7 @@ from launch.restart_link import END, VARIABLE, connect
 from launch.runtimes.ray_head import try_connection
 from launch.settings.values import convert
 from launch.standard_output import name_long_waits, say
+from launch.supervision.signals import handled_unless_ignored
 from learner.checkpoint_names import checkpoint_names, steps_of
 
 _MOST_DEATHS = 5
@@ -40,6 +41,7 @@ _LONGEST_WAIT_S = 30.0
 _AWAY_DEADLINE_S, _HEAD_INTERVAL_S = 600.0, 2.0
 """Seconds in which the head or the nodes of a cluster may come back, and between two looks for the head."""
 _DEATHS = [getattr(signal, name) for name in ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGTRAP")]
+_PASSED_ON = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP]
 _PASS_ON_S = 0.2
 """Seconds after which a signal is passed on: one that came to the whole process group has reached the child by then."""
 
@@ -81,7 +83,7 @@ class _Supervisor:
         """Run the command until it ends by itself, is stopped, or dies too often."""
         num_restarts = num_deaths = newest = num_refusals = 0
         refused_since = 0.0
-        with self._signals_passed_on():
+        with handled_unless_ignored(_PASSED_ON, self._pass_on):
             exit_code = self._run_child(self._words)
             while self._is_death(exit_code, num_restarts) and self._stopped_by is None:
                 saved = _saved_steps(self._run)
@@ -186,18 +188,6 @@ class _Supervisor:
         with suppress(OSError):  # the command itself says when its files cannot be written
             if self._run is not None:
                 append_to_log(self._run / "log.txt", line)
-
-    @contextmanager
-    def _signals_passed_on(self) -> Iterator[None]:
-        numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under nohup
-            numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, self._pass_on) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         self._stopped_by = number

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -79,21 +79,28 @@ class StopSignal:
 
 
 @contextmanager
+def handled_unless_ignored(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Handle those of these signals inside the block that were not ignored before it. Main thread only."""
+    taken = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in taken}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+@contextmanager
 def stop_on_signals() -> Iterator[StopSignal]:
     """Handle SIGINT, SIGTERM and SIGHUP inside the block; do nothing outside the main thread, where Python allows none.
 
-    SIGHUP stays ignored in a process that was started with it ignored, as by `nohup`.
+    What the process was started to ignore stays ignored: SIGHUP by `nohup`, SIGINT by `&` in a script.
     """
     stop = StopSignal()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, stop._handle) for number in numbers}
-    try:
+    with handled_unless_ignored([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], stop._handle):
         yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -198,6 +198,16 @@ def test_mistakes_end_it_at_once(capsys):
     assert [line.partition(": ")[2].partition(":")[0] for line in ended.stderr.splitlines()] == ["num-envs"]
 
 
+def test_what_was_ignored_at_the_start_is_not_passed_on(acting, monkeypatch):
+    monkeypatch.setattr(restarts, "_saved_steps", lambda run: os.kill(os.getpid(), signal.SIGINT) or 1)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code, said, starts = acting("40:9,:0")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (code, len(starts)) == (0, 2), said
+
+
 def test_it_imports_nothing_heavy():
     script = "import sys, launch.command_line.restarts; print(sorted({'numpy', 'ray', 'torch'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"

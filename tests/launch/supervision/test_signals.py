@@ -173,13 +173,14 @@ def test_a_signal_that_a_supervisor_passes_on_too_does_not_cut_the_saving_short(
     assert err.splitlines()[-1] == "stopped: by SIGTERM; saved"
 
 
-def test_a_hangup_that_was_ignored_at_the_start_stays_ignored():
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited, as under nohup
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT])  # as under nohup, and by & in a script
+def test_a_signal_that_was_ignored_at_the_start_stays_ignored(ignored):
+    before = signal.signal(ignored, signal.SIG_IGN)  # inherited
     try:
         process, _ = start(saving=0)
     finally:
-        signal.signal(signal.SIGHUP, before)
-    process.send_signal(signal.SIGHUP)
+        signal.signal(ignored, before)
+    process.send_signal(ignored)
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
