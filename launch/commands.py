@@ -16,6 +16,12 @@ def program_path(name: str) -> str:
     return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
 
 
+def path_argument(path: Path) -> str:
+    """Return a path as an argument in a command; one that begins with a dash would be taken for an option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+
+
 def resume_command(path: Path, preset: str = "") -> str:
     """Return the command that continues a run or a sweep.
 
@@ -26,5 +32,5 @@ def resume_command(path: Path, preset: str = "") -> str:
     if path.parent.name == "members":
         path = path.parents[1]
     command = "sweep" if (path / "members").is_dir() else "train"
-    words = [command, *([preset] if preset else []), "--resume", "--run-dir", str(path)]
-    return f"{program_path('laser')} {shlex.join(words)}"
+    words = shlex.join([command, *([preset] if preset else []), "--resume", "--run-dir"])
+    return f"{program_path('laser')} {words} {path_argument(path)}"

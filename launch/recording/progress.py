@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import queue
-import shlex
 import statistics
 import sys
 import threading
@@ -20,7 +19,7 @@ from rich.text import Text
 
 from laser.packages import is_installed
 from laser.ports import Report
-from launch.commands import program_path, resume_command
+from launch.commands import path_argument, program_path, resume_command
 from launch.recording.metric_table import FIELDS, known_key, values_by_field
 from launch.recording.recorder import Snapshot
 from launch.recording.return_curve import NUM_RETURNS
@@ -195,7 +194,7 @@ def closing_message(
         )
     else:
         reached = "no episode finished"
-    laser, here = program_path("laser"), shlex.quote(str(run_dir))
+    laser, here = program_path("laser"), path_argument(run_dir)
     lines = [
         f"done, since {why}: {snapshot.env_steps:,} env steps in {duration(snapshot.seconds)}, {reached}",
         f"all files are in {run_dir}; commands to try next:",
@@ -207,7 +206,7 @@ def closing_message(
         lines.append(f"  {resume_command(run_dir, preset)} {further}")
     for package, command in (
         ("matplotlib", f"{laser} report {here}"),
-        ("dash", f"{laser} dashboard {shlex.quote(str(run_dir.parent))}"),
+        ("dash", f"{laser} dashboard {path_argument(run_dir.parent)}"),
         ("tensorboard", f"{program_path('tensorboard')} --logdir {here}"),
     ):
         if is_installed(package):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Sequence
 
-from launch.commands import program_path, resume_command
+from launch.commands import path_argument, program_path, resume_command
 from launch.recording.progress import duration, percent, status_line
 from launch.recording.recorder import Recorder, Snapshot
 from launch.settings.values import show
@@ -108,10 +107,10 @@ def closing_table(result: SweepResult, preset: str) -> str:
         lines.append(result.best_curve.words())
     failed = sum(item.error != "" for item in result.members)
     failures = f"; {failed} of {len(result.members)} members failed" if failed else ""
-    laser, here, best = program_path("laser"), shlex.quote(str(result.run_dir)), result.best
+    laser, here, best = program_path("laser"), path_argument(result.run_dir), result.best
     lines += [
         f"done in {duration(result.seconds)}{failures}; everything is in {result.run_dir}; what to try next:",
-        f"  {laser} eval {here if best is None else shlex.quote(str(best.result.run_dir))} --episodes 20",
+        f"  {laser} eval {here if best is None else path_argument(best.result.run_dir)} --episodes 20",
         f"  {laser} report {here}",
     ]
     if preset:

@@ -145,6 +145,7 @@ def test_what_to_try_next_can_be_pasted_into_a_shell():
     text = closing_message(snapshot(), Path("my runs/x"), "cartpole", 50_000)
     assert "laser train cartpole --resume --run-dir 'my runs/x' " in text
     assert "laser dashboard 'my runs'" in text
+    assert "laser eval ./-y --episodes" in closing_message(snapshot(), Path("-y"), "cartpole", 50_000)
 
 
 def test_what_was_solved_before_its_steps_is_not_resumed_to_be_solved_at_once():
