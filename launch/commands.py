@@ -7,13 +7,16 @@ import shutil
 import sys
 from pathlib import Path
 
+from launch.start_directory import located, working_directory
+
 
 def program_path(name: str) -> str:
     """Return the command for a program of this Python environment: its name if the shell finds it, else its path."""
     path = Path(sys.executable).parent / name
     if shutil.which(name) or not path.exists():
         return name
-    return shlex.quote(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path))
+    here = working_directory()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def path_argument(path: Path) -> str:
@@ -31,6 +34,6 @@ def resume_command(path: Path, preset: str = "") -> str:
     """
     if path.parent.name == "members":
         path = path.parents[1]
-    command = "sweep" if (path / "members").is_dir() else "train"
+    command = "sweep" if located(path / "members").is_dir() else "train"
     words = shlex.join([command, *([preset] if preset else []), "--resume", "--run-dir"])
     return f"{program_path('laser')} {words} {path_argument(path)}"

@@ -21,6 +21,7 @@ from laser.config import ConfigError, Problem
 from launch.gpu_errors import explain_error
 from launch.limits import explain_limit
 from launch.standard_output import FailingStream
+from launch.start_directory import as_typed
 
 _PACKAGES = ("actors", "laser", "launch", "learner", "replay_server")
 _OURS = tuple(Path(__file__).resolve().parents[1] / name for name in _PACKAGES)
@@ -34,7 +35,7 @@ class LaunchError(RuntimeError):
     exit_code: ClassVar[int] = FAILED
 
     def __init__(self, key: str, wrong: str, remedy: str = ""):
-        self.problem = Problem(key, wrong, remedy)
+        self.problem = Problem(key, as_typed(wrong), as_typed(remedy))
         super().__init__(str(self.problem))
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
@@ -100,7 +101,7 @@ class Interrupted(KeyboardInterrupt):
     exit_code: ClassVar[int] = INTERRUPTED
 
     def __init__(self, key: str, wrong: str, remedy: str = ""):
-        self.problem = Problem(key, wrong, remedy)
+        self.problem = Problem(key, as_typed(wrong), as_typed(remedy))
         super().__init__(str(self.problem))
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:

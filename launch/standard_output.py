@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
+from launch.start_directory import as_typed
+
 _END_S = 1.0
 _LONG_S = 5.0
 _RARELY = 3.0  # 5 s, 15 s, 45 s, ...
@@ -108,6 +110,7 @@ _receiver: Callable[[str], None] | None = None
 
 def say(text: str) -> None:
     """Print a message to standard error, above a live display if there is one. Standard output is for results."""
+    text = as_typed(text)
     if _receiver is not None:
         _receiver(text)
     else:

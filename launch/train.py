@@ -15,6 +15,7 @@ from launch.records.run_directory import open_run
 from launch.restart_link import announce
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import name_long_waits, say
+from launch.start_directory import paths_from_here
 from launch.supervision.callbacks import Caller, TrainingRun, check_callbacks
 from launch.supervision.ending import Ending, why_ended
 from launch.supervision.session import plan_session, run_session
@@ -42,13 +43,14 @@ def train(config: TrainConfig, command: Sequence[str] | None = None, *, callback
     raise_mistyped({"command": (command, Sequence[str] | None)}, "callbacks=[...] takes callbacks")
     check_callbacks(callbacks)
     with ExitStack() as stack:
+        stack.enter_context(paths_from_here())
         stack.enter_context(name_long_waits(config.quiet))
         plan = plan_session([config])
         run = stack.enter_context(open_run(config, command))
-        announce(run.path)
+        announce(run.place)
         stop = stack.enter_context(stop_on_signals())
         if not config.quiet:
-            say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.path)}")
+            say(f"training in {run.path}{plan.where}; it will need {plan.needs_in(run.place)}")
             for line in plan.seen_as:
                 say(line)
         callers: list[Caller] = []

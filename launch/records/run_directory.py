@@ -32,6 +32,7 @@ from launch.records.trust import remember
 from launch.settings.json_form import config_to_json
 from launch.settings.train_config import TrainConfig
 from launch.settings.values import find_leaves, show
+from launch.start_directory import as_typed, located
 from learner.checkpoint_names import checkpoint_names
 
 if TYPE_CHECKING:
@@ -44,22 +45,24 @@ class RunDirectory:
     """One run's files. `open_run` makes it and holds its lock. Used from any thread.
 
     Args:
-        path: the directory.
+        path: the directory, as the user typed it.
         resumed: whether it held a run before.
         lock: the open lock file; None for a directory that is only read.
     """
 
     def __init__(self, path: Path, resumed: bool, lock: BinaryIO | None = None):
         self.path = path
+        self.place = place = located(path)
+        """Where it lies, absolute during a run."""
         self._lock = lock
         self._metrics_id: tuple[int, int] | None = None
         self.resumed = resumed
-        self.config_path = path / "config.json"
-        self.metrics_path = path / "metrics.db"
-        self.events_path = path  # TensorBoard shows the directory's name
-        self.checkpoints_path = path / "checkpoints"
-        self.videos_path = path / "videos"
-        self.log_path = path / "log.txt"
+        self.config_path = place / "config.json"
+        self.metrics_path = place / "metrics.db"
+        self.events_path = place  # TensorBoard shows the directory's name
+        self.checkpoints_path = place / "checkpoints"
+        self.videos_path = place / "videos"
+        self.log_path = place / "log.txt"
         self.goes_on = False
         """Set once the saved state is restored; until then an error undoes the settings of the resumption."""
 
@@ -73,7 +76,7 @@ class RunDirectory:
             if moved is None:
                 wrong = (
                     "its lock was deleted, so another process may train in it"
-                    if self.path.is_dir()
+                    if self.place.is_dir()
                     else "it was deleted"
                 )
                 return Problem("run-dir", f"{self.path}: {wrong}", _safe(self.path))
@@ -93,12 +96,12 @@ class RunDirectory:
         """The files of the saved replay."""
         from launch.records.replay_segments import ReplaySegments  # slow to import, and only needed to save
 
-        return ReplaySegments(self.path / "replay", self.checkpoints_path)
+        return ReplaySegments(self.place / "replay", self.checkpoints_path)
 
     @property
     def is_in_place(self) -> bool:
         """Whether the directory still has its path, and its lock is the one that this process holds."""
-        return self._lock is None or _file_id(self.path / "lock") == _file_id(self._lock.fileno())
+        return self._lock is None or _file_id(self.place / "lock") == _file_id(self._lock.fileno())
 
     @property
     def has_checkpoint(self) -> bool:
@@ -112,7 +115,7 @@ class RunDirectory:
             OutputError: the file cannot be written.
         """
         try:
-            append_to_log(self.log_path, text)
+            append_to_log(self.log_path, as_typed(text))
         except OSError as error:
             raise output_error(self.log_path, error) from error
 
@@ -142,26 +145,27 @@ def open_run(
     """
     remember([config_to_json(config), facts.get("sweep")])  # who starts a run has named what it consists of
     if config.resume:
-        path = config.run_dir or newest_run(config.preset, config.env, runs_root, of_sweeps="sweep" in facts)
+        path = config.run_dir or _newest_run(config, runs_root, "sweep" in facts)
         _check_same_run(config, path)
     else:
         path = _make(config, runs_root, "sweep-" if "sweep" in facts else "")
-    found = set() if config.resume else {item.name for item in path.iterdir()}
-    with locked(path, _START_AGAIN) as lock:
-        if not config.resume and (path / "config.json").exists():
+    place = located(path)
+    found = set() if config.resume else {item.name for item in place.iterdir()}
+    with locked(place, _START_AGAIN) as lock:
+        if not config.resume and (place / "config.json").exists():
             raise CannotCreateError(
                 "run-dir", f"{path} holds a run already", "--resume continues it, another --run-dir starts afresh"
             )
-        record = path / "config.json"
+        record = place / "config.json"
         before = record.read_bytes() if config.resume else b""
         run = RunDirectory(path, config.resume, lock)
         try:
-            write_record(path, config, sys.argv if command is None else command, facts)
+            write_record(place, config, sys.argv if command is None else command, facts)
             run.log("resumed" if config.resume else "started")
             yield run
         except BaseException as error:
             if run.goes_on:
-                saved = run.has_checkpoint or _have_members_checkpoints(path)
+                saved = run.has_checkpoint or _have_members_checkpoints(place)
                 is_first = not config.resume and run.is_in_place and not saved
                 if isinstance(error, OutputError) and is_first:
                     raise _at_the_start(error, ": there is no checkpoint yet") from error
@@ -170,10 +174,10 @@ def open_run(
                 # The run did not continue with the new settings, and they would prevent the next attempt.
                 replace_file(record, before)
             elif isinstance(error, OutputError):
-                _remove_all_but(found, path)  # it holds nothing to continue from
+                _remove_all_but(found, place)  # it holds nothing to continue from
                 raise _at_the_start(error) from error
             elif isinstance(error, (RuntimeFailedError, LimitError, StoppedError, Interrupted)):
-                _remove_all_but(found, path)
+                _remove_all_but(found, place)
             raise
 
 
@@ -183,17 +187,21 @@ def _at_the_start(error: OutputError, why: str = "") -> OutputError:
     return OutputError(error.problem.key, error.problem.wrong, f"{remedy}, then start again{why}")
 
 
+def _newest_run(config: TrainConfig, runs_root: Path, of_sweeps: bool) -> Path:
+    return runs_root / newest_run(config.preset, config.env, located(runs_root), of_sweeps=of_sweeps).name
+
+
 def _make(config: TrainConfig, runs_root: Path, prefix: str) -> Path:
     name = prefix + run_name(config)
     candidates = [config.run_dir] if config.run_dir else [runs_root / f"{name}{end}" for end in ("", "-2", "-3", "-4")]
     for path in candidates:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
+            located(path).parent.mkdir(parents=True, exist_ok=True)
+            located(path).mkdir()
         except FileExistsError:
             if path is not candidates[-1]:
                 continue
-            _check_usable(path)
+            _check_usable(located(path))
         except OSError as error:
             raise CannotCreateError("run-dir", f"{path}: {error.strerror}", "choose another --run-dir") from error
         return path
@@ -248,11 +256,12 @@ def _have_members_checkpoints(sweep: Path) -> bool:
 
 def _safe(path: Path) -> str:
     """Return what is left of a run or a sweep in a directory, and how to continue with it."""
-    remedy = "" if (path / "config.json").exists() else " once its config.json is back"
-    if _have_members_checkpoints(path):
+    place = located(path)
+    remedy = "" if (place / "config.json").exists() else " once its config.json is back"
+    if _have_members_checkpoints(place):
         return f"the checkpoints of its members are safe; to continue from them{remedy}: {resume_command(path)}"
     try:
-        newest = next(iter(checkpoint_names(path / "checkpoints")), "")
+        newest = next(iter(checkpoint_names(place / "checkpoints")), "")
     except OSError:
         newest = ""
     if not newest:
@@ -261,7 +270,7 @@ def _safe(path: Path) -> str:
 
 
 def _check_same_run(config: TrainConfig, path: Path) -> None:
-    saved = config_from_record(read_record(path), path)
+    saved = config_from_record(read_record(located(path)), path)
     kept: list[tuple[str, object, object]] = [("env", saved.env, config.env), ("seed", saved.seed, config.seed)]
     kept.append(("algorithm", saved.algorithm.name, config.algorithm.name))
     kept.append(("algorithm.optimizer", saved.algorithm.optimizer, config.algorithm.optimizer))

@@ -32,6 +32,7 @@ from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import Runtime, ShardPort
 from launch.settings.train_config import TrainConfig
 from launch.standard_output import say
+from launch.start_directory import as_typed
 from launch.supervision.callbacks import Caller
 from launch.supervision.checkpointing import SavedMember, read_newest, restore_all, save_member
 from launch.supervision.ending import Ending
@@ -383,7 +384,7 @@ class _Session:
         if has_own:
             supervisor.account_for_saved_replay()
         if self._caller is not None:
-            self._caller.saved(path)
+            self._caller.saved(Path(as_typed(str(path))))
 
     def _save_replay(self, shards: Sequence[ShardPort], supervisors: Sequence[MemberSupervisor]) -> None:
         """Save a replay that members share, for the next start of the sweep."""

@@ -37,7 +37,7 @@ def open_trackers(
 
             trackers.append(stack.enter_context(EventFile(run.events_path, settings_of(config), texts_of(run))))
         if config.track == "wandb":
-            slow.append(WandbTracker(run.path, wandb_settings(run, config), run.log))
+            slow.append(WandbTracker(run.place, wandb_settings(run, config), run.log))
             trackers.append(slow[-1])
         opened.append(trackers)
     return opened
@@ -64,7 +64,7 @@ def settings_of(config: TrainConfig) -> dict[str, float | str]:
 
 def texts_of(run: RunDirectory) -> dict[str, str]:
     """Return the texts about a run for TensorBoard, by their titles, as Markdown."""
-    record = read_record(run.path)
+    record = read_record(run.place)
     changes = record.get("changes", {})
     lines = ["| setting | preset | this run |", "|---|---|---|"]
     lines += [f"| {key} | {values['preset']} | {values['run']} |" for key, values in changes.items()]
@@ -74,7 +74,7 @@ def texts_of(run: RunDirectory) -> dict[str, str]:
 
 def wandb_settings(run: RunDirectory, config: TrainConfig) -> dict[str, Any]:
     """Return the arguments of `wandb.init` for a run; the members of a sweep form a group with the sweep's name."""
-    record = read_record(run.path)
+    record = read_record(run.place)
     settings = {
         "project": os.environ.get("WANDB_PROJECT", "laser"),
         "name": run.path.name,

@@ -53,7 +53,7 @@ class PopulationTraining:
         self._config = config
         self._supervisors = {supervisor.number: supervisor for supervisor in supervisors}
         self._runs = {supervisor.number: run for supervisor, run in zip(supervisors, runs, strict=True)}
-        self._paths = {number: run.path / SCHEDULE_NAME for number, run in self._runs.items()}
+        self._paths = {number: run.place / SCHEDULE_NAME for number, run in self._runs.items()}
         self._lineage = lineage
         self._seed = seed
         algorithms = {number: each.topology.config.algorithm for number, each in self._supervisors.items()}

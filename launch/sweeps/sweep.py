@@ -23,6 +23,7 @@ from launch.records.settings_schedule import SCHEDULE_NAME, read_changes
 from launch.restart_link import announce
 from launch.settings.values import show
 from launch.standard_output import name_long_waits, say
+from launch.start_directory import located, paths_from_here
 from launch.supervision.ending import Ending
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.supervision.schedule import Evolution
@@ -66,6 +67,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     members = config.members()
     base, share_replay = config.base, config.options.share_replay
     with ExitStack() as stack:
+        stack.enter_context(paths_from_here())
         stack.enter_context(name_long_waits(base.quiet))
         plan = plan_session([member.config for member in members], share_replay, config.options.concurrent)
         if config.options.pbt:
@@ -73,7 +75,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         if config.options.tunes:
             raise_problems(find_unfit_ends(config, members, plan.members))
         run = stack.enter_context(open_run(base, command, facts={"sweep": config.to_json()}))
-        announce(run.path)
+        announce(run.place)
         pruning = _pruning_of(config, members, run) if config.options.prunes else None
         tuning = None
         if config.options.tunes:
@@ -88,7 +90,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
         if not base.quiet:
             sharing = "sharing one replay" if share_replay else "each with its own replay"
             place = f"in {run.path}{plan.where}"
-            say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.path)}")
+            say(f"{len(members)} members{waits}, {sharing}, {place}; they will need {plan.needs_in(run.place)}")
             for line in plan.seen_as:
                 say(line)
         begun_at = time.monotonic()
@@ -120,7 +122,7 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
                 member.config.seed,
                 result_of(outcome, path),
                 "" if outcome.error is None else " ".join(str(outcome.error).split()),
-                read_changes(path / SCHEDULE_NAME)[-1].settings if config.options.pbt else {},
+                read_changes(located(path / SCHEDULE_NAME))[-1].settings if config.options.pbt else {},
                 pruning.verdict(member.number) if pruning and outcome.finished is Ending.PRUNED else None,
             )
             for member, outcome, path in zip(members, outcomes, paths, strict=True)
@@ -148,7 +150,7 @@ def _open_member(
     member = members[number]  # a tuner chooses it when its turn comes
     path = _path_of(member, run)
     # A member whose turn had not come when the sweep was stopped has no directory.
-    resume = member.config.resume and path.exists()
+    resume = member.config.resume and located(path).exists()
     shown = {key: show(value) for key, value in member.overrides.items()}
     facts = {"member": {"index": member.number, "overrides": shown}}
     return open_run(dataclasses.replace(member.config, run_dir=path, resume=resume), command, facts=facts)
@@ -175,7 +177,7 @@ def _pruning_of(config: SweepConfig, members: Sequence[SweepMember], run: RunDir
         {number: rungs_below(each.steps, first, config.pruner.reduction) for number, each in configs.items()},
         {member.number: member.setting for member in members},
         takes_evaluations(config.options.score, list(configs.values())),
-        run.path / RECORD_NAME,
+        run.place / RECORD_NAME,
         run.log,
     )
 
@@ -204,11 +206,11 @@ def _open_tuning(
 ) -> Iterator[Tuning]:
     from launch.sweeps.optuna_search import OptunaSearch
 
-    whole, path = whole_keys(config.space, config.base), run.path / STUDY_NAME
+    whole, path = whole_keys(config.space, config.base), run.place / STUDY_NAME
     by_evaluation = takes_evaluations(config.options.score, [member.config for member in members])
     base, num_settings = config.base, config.options.sample
     # A member's setting is in the study before the member has a directory. One that was killed earlier begins anew.
-    goes_on = base.resume and any(_path_of(member, run).exists() for member in members)
+    goes_on = base.resume and any(located(_path_of(member, run)).exists() for member in members)
     with OptunaSearch(config.space, whole, path, base.seed, base.steps, num_settings, goes_on) as search:
         verdict = (lambda number: None) if pruning is None else pruning.verdict
         yield Tuning(config, members, search, by_evaluation, verdict)
@@ -218,7 +220,7 @@ def _evolution_of(
     config: SweepConfig, run: RunDirectory, runs: Sequence[RunDirectory]
 ) -> Callable[[Sequence[MemberSupervisor]], Evolution]:
     def make(supervisors: Sequence[MemberSupervisor]) -> Evolution:
-        lineage = Lineage(run.path / "lineage.jsonl")
+        lineage = Lineage(run.place / "lineage.jsonl")
         return PopulationTraining(config.pbt, supervisors, runs, lineage, config.base.seed, config.keys)
 
     return make
