@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _ACTIVE: list[_Start] = []
@@ -34,7 +34,11 @@ def paths_from_here() -> Iterator[None]:
 
 def working_directory() -> Path:
     """Return the working directory in which the run began; without a run that of the process."""
-    return _ACTIVE[0].directory if _ACTIVE else Path.cwd()
+    if _ACTIVE:
+        return _ACTIVE[0].directory
+    with suppress(FileNotFoundError):  # it was deleted, so relative paths lead nowhere
+        return Path.cwd()
+    return Path()
 
 
 def located(path: Path) -> Path:
@@ -51,5 +55,5 @@ def as_typed(text: str) -> str:
     """Return a text in which the paths that `located` made absolute are as the user typed them."""
     for start in _ACTIVE:
         for place, typed in list(start.typed.items()):
-            text = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w.-])", lambda _, typed=typed: typed, text)
+            text = typed.join(re.split(rf"(?<![\w./-]){re.escape(place)}(?![\w.-])", text))
     return text

@@ -86,6 +86,16 @@ def test_messages_name_paths_as_they_were_typed(here):
     assert located(Path("o1")) == Path("o1"), "outside of a run nothing changes"
 
 
+def test_a_working_directory_that_was_deleted_does_no_harm(here):
+    (here / "gone").mkdir()
+    os.chdir(here / "gone")
+    (here / "gone").rmdir()
+    with paths_from_here():
+        assert located(here / "o1") == here / "o1"
+        assert program_path("laser").endswith("laser")
+    os.chdir(here)
+
+
 def test_the_advised_program_is_relative_to_where_the_run_began(here, monkeypatch):
     (here / "bin").mkdir()
     (here / "bin" / "laser").touch()
