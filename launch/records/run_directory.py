@@ -38,7 +38,9 @@ from learner.checkpoint_names import checkpoint_names
 if TYPE_CHECKING:
     from launch.records.replay_segments import ReplaySegments
 
-_START_AGAIN = "free space or repair the disk, then start again"
+_THEN = ", then "
+"""Between the two parts of what to do about a file that cannot be written: the cure, and how the run goes on."""
+_START_AGAIN = f"free space or repair the disk{_THEN}start again"
 
 
 class RunDirectory:
@@ -63,6 +65,7 @@ class RunDirectory:
         self.checkpoints_path = place / "checkpoints"
         self.videos_path = place / "videos"
         self.log_path = place / "log.txt"
+        self._record_version: tuple[int, int, int] | None = None
         self.goes_on = False
         """Set once the saved state is restored; until then an error undoes the settings of the resumption."""
 
@@ -84,12 +87,19 @@ class RunDirectory:
         metrics = _file_id(self.metrics_path)
         self._metrics_id = self._metrics_id or metrics
         for path, is_there in (
-            (self.config_path, self.config_path.exists()),
+            (self.config_path, self._has_record()),
             (self.metrics_path, metrics == self._metrics_id),
         ):
             if not is_there:
                 return Problem("run-dir", f"{path} was deleted or replaced", _safe(self.path))
         return None
+
+    def _has_record(self) -> bool:
+        """Return whether `config.json` is one with which the run can be resumed; it is read if it has changed."""
+        version = _version_of(self.config_path)
+        if version is not None and version != self._record_version and _is_record(self.place):
+            self._record_version = version
+        return version is not None and version == self._record_version
 
     @cached_property
     def replay(self) -> ReplaySegments:
@@ -169,6 +179,8 @@ def open_run(
                 is_first = not config.resume and run.is_in_place and not saved
                 if isinstance(error, OutputError) and is_first:
                     raise _at_the_start(error, ": there is no checkpoint yet") from error
+                if isinstance(error, OutputError) and run.is_in_place and _THEN in error.problem.remedy:
+                    raise _with_what_is_safe(error, path) from error
                 raise
             if before:
                 # The run did not continue with the new settings, and they would prevent the next attempt.
@@ -183,8 +195,14 @@ def open_run(
 
 def _at_the_start(error: OutputError, why: str = "") -> OutputError:
     """Return the error of a run that holds nothing to continue from."""
-    remedy = error.problem.remedy.partition(", then ")[0]
-    return OutputError(error.problem.key, error.problem.wrong, f"{remedy}, then start again{why}")
+    remedy = error.problem.remedy.partition(_THEN)[0]
+    return OutputError(error.problem.key, error.problem.wrong, f"{remedy}{_THEN}start again{why}")
+
+
+def _with_what_is_safe(error: OutputError, path: Path) -> OutputError:
+    """Return the error of a run that can be continued, with its newest checkpoint and the whole command."""
+    remedy = error.problem.remedy.partition(_THEN)[0]
+    return OutputError(error.problem.key, error.problem.wrong, f"{remedy}; {_safe(path)}")
 
 
 def _newest_run(config: TrainConfig, runs_root: Path, of_sweeps: bool) -> Path:
@@ -239,6 +257,23 @@ def _file_id(file: Path | int) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+def _version_of(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes with a file: inode, nanoseconds of its modification and bytes; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _is_record(place: Path) -> bool:
+    try:
+        read_record(place)
+    except NothingToResumeError:
+        return False
+    return True
+
+
 def _path_of(file: BinaryIO) -> Path | None:
     """Return the present path of an open file, where the system tells it; None if the file was deleted."""
     try:
@@ -257,7 +292,7 @@ def _have_members_checkpoints(sweep: Path) -> bool:
 def _safe(path: Path) -> str:
     """Return what is left of a run or a sweep in a directory, and how to continue with it."""
     place = located(path)
-    remedy = "" if (place / "config.json").exists() else " once its config.json is back"
+    remedy = "" if _is_record(place) else " once its config.json is back"
     if _have_members_checkpoints(place):
         return f"the checkpoints of its members are safe; to continue from them{remedy}: {resume_command(path)}"
     try:

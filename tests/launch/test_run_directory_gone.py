@@ -37,6 +37,10 @@ def unlink(name: str) -> Callable[[Path], None]:
     return lambda run: (run / name).unlink()
 
 
+def overwrite(name: str) -> Callable[[Path], None]:
+    return lambda run: (run / name).write_text("{") and None
+
+
 @contextmanager
 def removed_after_a_checkpoint_in(checkpoints: Path, path: Path, remove: Callable[[Path], None]) -> Iterator[None]:
     """Remove something of a run or a sweep, in a thread, as soon as there is a checkpoint."""
@@ -62,6 +66,7 @@ def removed_after_a_checkpoint_in(checkpoints: Path, path: Path, remove: Callabl
         (unlink("metrics.db"), "metrics.db was deleted", "run"),
         (unlink("lock"), "its lock was deleted", "run"),
         (unlink("config.json"), "config.json was deleted", "run"),
+        (overwrite("config.json"), "config.json was deleted or replaced; .* once its config.json is back", "run"),
     ],
 )
 def test_a_run_that_loses_its_files_says_so(

@@ -12,6 +12,7 @@ import pytest
 from laser.algorithms.laser import LaserConfig
 from laser.networks.config import NetworkConfig
 from launch.__main__ import main
+from launch.commands import resume_command
 from launch.errors import CannotCreateError, NothingToResumeError, OutputError, RunInUseError, RuntimeFailedError
 from launch.records.atomic_files import output_error
 from launch.records.run_directory import RunDirectory, open_run
@@ -213,6 +214,22 @@ def test_a_full_disk_advises_to_resume_only_where_there_is_a_checkpoint(tmp_path
         run_until_it_is_full()
     assert ("--resume" in caught.value.problem.remedy) is has_checkpoint
     assert ("start again" in caught.value.problem.remedy) is not has_checkpoint
+    if has_checkpoint:
+        safe = f"{config.run_dir}/checkpoints/000000-step-100 is safe; to continue from it: "
+        whole = f"free space or repair the disk; {safe}{resume_command(config.run_dir)}"
+        assert caught.value.problem.remedy == whole
+
+
+def test_a_record_that_somebody_edits_while_the_run_trains_is_looked_at(tmp_path, config):
+    with open_run(dataclasses.replace(config, run_dir=tmp_path / "run"), []) as run:
+        run.metrics_path.touch()
+        assert run.find_gone() is None
+        record = json.loads(run.config_path.read_text())
+        run.config_path.write_text(json.dumps({**record, "note": "mine"}))
+        assert run.find_gone() is None
+        run.config_path.write_text("{")
+        for _ in range(2):
+            assert "config.json was deleted or replaced" in str(run.find_gone())
 
 
 def test_what_was_there_before_a_run_that_cannot_start_is_left_alone(tmp_path, config):
