@@ -225,8 +225,14 @@ class MetricsDb:
         return self._ids[name]
 
     def _error(self, error: sqlite3.Error | OSError) -> OutputError:
-        remedy = "free space or move the file away, then continue with --resume"
-        return OutputError("run-dir", f"{self._path}: {error}", remedy)
+        words = str(error)
+        if "locked" in words:
+            cure = "end the program that holds it"
+        elif isinstance(error, (OSError, sqlite3.OperationalError)):
+            cure = "free space or repair the disk"
+        else:  # it is damaged
+            cure = "move the file away, and the history that it holds"
+        return OutputError("run-dir", f"{self._path}: {words}", f"{cure}, then continue with --resume")
 
 
 def _check_kinds(connection: sqlite3.Connection) -> None:

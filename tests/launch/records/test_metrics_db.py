@@ -118,7 +118,7 @@ def test_what_was_forgotten_is_written_again(tmp_path):
 def test_a_damaged_file_is_an_error(tmp_path, content):
     path = tmp_path / "metrics.db"
     path.write_bytes(content)
-    with pytest.raises(OutputError, match=r"metrics\.db: file is not a database"):
+    with pytest.raises(OutputError, match=r"metrics\.db: file is not a database; move the file away, and the history"):
         MetricsDb(path)
     with pytest.raises(OutputError):
         read_names(path)
@@ -157,10 +157,25 @@ def test_a_full_disk_is_an_error_and_a_failed_write_leaves_nothing(tmp_path):
         metrics.write(tick(1), {"a": 1.0})
         (pages,) = metrics._connection.execute("PRAGMA page_count").fetchone()
         metrics._connection.execute(f"PRAGMA max_page_count = {pages}")  # sqlite's own way to be out of space
-        with pytest.raises(OutputError, match="database or disk is full") as caught:
+        with pytest.raises(
+            OutputError, match="database or disk is full; free space or repair the disk, then"
+        ) as caught:
             metrics.write(tick(2), {f"name{index}" * 20: 1.0 for index in range(500)})
     assert caught.value.exit_code == 74
     assert read_series(path, "a") == [(1, 1.0)]
+
+
+def test_a_file_that_another_program_holds_is_no_full_disk(tmp_path):
+    path = tmp_path / "metrics.db"
+    with MetricsDb(path) as metrics:
+        metrics._connection.execute("PRAGMA busy_timeout = 10")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(OutputError, match="database is locked; end the program that holds it, then continue"):
+                metrics.write(tick(1), {"a": 1.0})
+            other.execute("ROLLBACK")
+        metrics.write(tick(2), {"a": 2.0})
+    assert read_series(path, "a") == [(2, 2.0)]
 
 
 def copy_again(source, target):
