@@ -156,7 +156,8 @@ def _run(reproduction: Reproduction, figure: Figure, runs: Sequence[Run], option
     rules = rules_for(figure, options, outcomes.normalised)
     verdicts = [judge(rule, outcomes) for rule in rules]
     seconds = reproduction.seconds([*tuning, *runs])
-    account = Account(how_small(figure, options), [str(run) for run in runs], failures, tuned, seconds)
+    commits = reproduction.commits([*tuning, *runs])
+    account = Account(how_small(figure, options), [str(run) for run in runs], failures, tuned, seconds, commits)
     directory = reproduction.path / figure.name.partition("/")[2]
     content = save_results(directory, outcomes, verdicts, account)
     for verdict in verdicts:

@@ -16,7 +16,6 @@ from laser.scoring.elo import elo_ratings, has_finite_ratings
 from laser.scoring.ranks import mean_ranks, mean_winning_probabilities, winning_probabilities
 from laser.scoring.statistics import mean_interval
 from launch.records.atomic_files import replace_file
-from launch.records.run_record import commit_of_sources
 from launch.report.page import Page
 from launch.report.pictures import DARK, LIGHT, Line, Panel, Theme, draw
 from launch.reproductions.figure import Figure, Number
@@ -130,6 +129,7 @@ class Account:
         failures: the last line of each run that failed, by its name.
         tuned: settings that tuning chose, by arm and game.
         seconds: that the finished runs took, one after the other.
+        commits: of the sources that they ran.
     """
 
     note: str
@@ -137,6 +137,7 @@ class Account:
     failures: Mapping[str, str]
     tuned: Tuned
     seconds: float
+    commits: Sequence[str]
 
 
 def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict], account: Account) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
         "figure": figure.name,
         "title": figure.title,
         "note": note,
-        "commit": commit_of_sources(),
+        "commit": ", ".join(account.commits),
         "env_steps": outcomes.steps,
         "seconds": account.seconds,
         "words": [str(verdict) for verdict in verdicts],

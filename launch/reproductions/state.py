@@ -12,6 +12,7 @@ from typing import Any
 from launch.errors import CannotCreateError
 from launch.records.atomic_files import replace_file
 from launch.records.run_lock import locked
+from launch.records.run_record import read_record
 from launch.reproductions.figure import Figure
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.plan import Run
@@ -88,6 +89,11 @@ class Reproduction:
         """Return how long the finished runs took, one after the other; of resumed ones the last part."""
         marks = [self._mark(run) for run in runs if self.is_done(run)]
         return float(sum(json.loads(mark.read_text(encoding="utf-8"))["seconds"] for mark in marks))
+
+    def commits(self, runs: Sequence[Run]) -> list[str]:
+        """Return the commits of the sources that the finished runs ran."""
+        found = [read_record(self.run_dir(run)).get("commit") for run in runs if self.is_done(run)]
+        return list(dict.fromkeys(filter(None, found)))
 
     def resume_or_clear(self, run: Run) -> bool:
         """Return whether a run has a checkpoint to continue from; remove one that has none, so that it starts again.

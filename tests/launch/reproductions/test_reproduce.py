@@ -16,6 +16,7 @@ from launch.errors import CannotCreateError, OutputError
 from launch.records.listing import _is_locked
 from launch.records.metrics_db import MetricsDb
 from launch.records.run_lock import locked
+from launch.records.run_record import write_record
 from launch.records.tick import Tick
 from launch.reproductions import catalogue
 from launch.reproductions.catalogue import load_figure
@@ -238,6 +239,17 @@ def test_a_child_has_its_directory_the_cluster_and_whether_it_goes_on(tmp_path, 
     assert all(reproduction.is_done(run) for run in runs)
     assert run_all(reproduction, runs, 2, "", lambda text: None) == {}
     assert len(started) == len(runs) - 1
+
+
+def test_the_commits_are_those_of_the_runs_and_not_of_who_draws_them(tmp_path, monkeypatch):
+    reproduction, runs = begin(tmp_path / "out")
+    for run, commit in zip(runs[:4], ["a", "b", "a", None], strict=True):
+        place = reproduction.run_dir(run)
+        monkeypatch.setattr("launch.records.run_record.commit_of_sources", lambda commit=commit: commit)
+        place.mkdir(parents=True)
+        write_record(place, run.config, [], {})
+        reproduction.set_done(run, 1.0)
+    assert reproduction.commits(runs) == ["a", "b"]
 
 
 TINY = """
