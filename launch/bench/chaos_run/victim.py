@@ -18,7 +18,7 @@ import psutil
 from laser.config import ConfigError, Problem
 from launch.bench.chaos_run.place import Place, titled
 from launch.bench.chaos_run.plan import PARTS
-from launch.errors import INTERRUPTED
+from launch.errors import TERMINATED
 from launch.records.run_directory import RunDirectory
 from learner.checkpoint import list_checkpoints
 
@@ -190,11 +190,11 @@ class Victim:
         return self._place.processes_of(main)
 
     def stop(self) -> None:
-        """Stop the run as Ctrl-C does, and wait for its end."""
-        self._process().send_signal(signal.SIGINT)
+        """Stop the run by SIGTERM, and wait for its end; a benchmark that runs with `&` has a run without Ctrl-C."""
+        self._process().send_signal(signal.SIGTERM)
         code = self.wait_for_exit()
-        if code != INTERRUPTED:
-            raise self.failed(f"the run ended with exit code {code} after Ctrl-C")
+        if code != TERMINATED:
+            raise self.failed(f"the run ended with exit code {code} after SIGTERM")
 
     def wait_for_exit(self) -> int:
         """Wait until the run has ended, in whichever way; return its exit code."""
