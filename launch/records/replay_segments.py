@@ -208,7 +208,7 @@ class SavedShards:
 
     @property
     def replay_fault(self) -> str:
-        """What is wrong with the replay's files; empty if nothing is, or they were verified with the checkpoint."""
+        """The fault of the replay's files in words; empty without one, or if they were verified with the checkpoint."""
         return ""
 
     def replay(self) -> list[dict[str, Any]]:

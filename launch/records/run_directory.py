@@ -55,7 +55,7 @@ class RunDirectory:
     def __init__(self, path: Path, resumed: bool, lock: BinaryIO | None = None):
         self.path = path
         self.place = place = located(path)
-        """Where it lies, absolute during a run."""
+        """The directory's own path, absolute during a run."""
         self._lock = lock
         self._metrics_id: tuple[int, int] | None = None
         self.resumed = resumed

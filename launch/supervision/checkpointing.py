@@ -125,7 +125,7 @@ class SavedMember(SavedShards):
 
     @cached_property
     def replay_fault(self) -> str:
-        """What is wrong with the replay's files; empty if nothing is. The first use reads all of them."""
+        """The fault of the replay's files in words; empty without one. The first use reads all of them."""
         return find_fault(self.checkpoint)
 
     def replay(self) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ class SavedReplay:
         self.is_shared = bool(shared)
         """True: the content comes from the sweep's own checkpoint."""
         self.fault = ""
-        """What is wrong with the replay's files, where that is why there is no content; it names one of them."""
+        """The fault of the replay's files in words, if there is no content because of it; it names a file."""
         self._num_shards = len(shared)
         self._newest = _accounts_of(shared)
         self._num_made = 0

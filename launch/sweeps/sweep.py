@@ -61,10 +61,9 @@ def sweep(config: SweepConfig, command: Sequence[str] | None = None) -> SweepRes
     """
     raise_mistyped({"config": (config, SweepConfig)}, "laser.SweepConfig(base, grid) makes one")
     raise_mistyped({"command": (command, Sequence[str] | None)})
-    raise_problems(list(config.mistyped()))
+    members = config.members()
     if config.base.resume:
         config = _resumed(config)
-    members = config.members()
     base, share_replay = config.base, config.options.share_replay
     with ExitStack() as stack:
         stack.enter_context(paths_from_here())

@@ -78,7 +78,7 @@ class SweepConfig:
     space: dict[str, Dimension] = field(default_factory=dict)
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
 
-    def mistyped(self) -> Iterator[Problem]:
+    def _mistyped(self) -> Iterator[Problem]:
         """Yield the arguments that are not of their types."""
         for key, hint in (
             ("base", TrainConfig),
@@ -122,7 +122,7 @@ class SweepConfig:
         Raises:
             ConfigError: the mistakes of all members.
         """
-        raise_problems(list(self.mistyped()))
+        raise_problems(list(self._mistyped()))
         of_options = list(find_problems(self.options))
         problems = [*of_options, *self._listed_problems()]
         wrong = find_space_problems(self.space, self.base)

@@ -1,4 +1,4 @@
-"""The end of a benchmark's run, in place of which a shell waits for its signal."""
+"""The end of a benchmark's run; a shell stands in for it."""
 
 import subprocess
 
@@ -11,10 +11,10 @@ from launch.bench.chaos_run.victim import Victim
 
 def victim_of(script, tmp_path):
     victim = Victim("cartpole", 0, tmp_path / "run", tmp_path / "said.txt", OneMachine(), 10.0, [])
-    victim._supervisor = subprocess.Popen(
-        ["sh", "-c", f"{script}; echo ready; while :; do sleep 0.05; done"], stdout=-1
-    )
-    victim._supervisor.stdout.readline()
+    words = f"{script}; echo ready; while :; do sleep 0.05; done"
+    victim._supervisor = subprocess.Popen(["sh", "-c", words], stdout=subprocess.PIPE)
+    with victim._supervisor.stdout as said:
+        said.readline()
     return victim
 
 
