@@ -181,14 +181,15 @@ class Learner:
         # Copies from the GPU are waited for only when there is no other batch to update on.
         loaded = self.loader.poll(0.0) if self._publisher.is_copying else None
         if loaded is None:
-            self._publisher.hand_over()
+            if self._publisher.is_free():
+                self._publisher.hand_over()
             self._writer.hand_over()
             loaded = self.loader.poll(0.2)
         self._counters["time/learner_wait"] += time.perf_counter() - started
         self.waiting_for = self._mixer.waiting_for
         if loaded is not None:
             self._update([loaded])
-            self._publish_if_due()
+            self._publish_if_due(may_skip=True)
         if time.monotonic() - self._reported < REPORT_INTERVAL_S:
             return None
         self._reported = time.monotonic()
@@ -292,11 +293,13 @@ class Learner:
         self._publisher.publish()
         self._num_unpublished = 0
 
-    def _publish_if_due(self) -> None:
+    def _publish_if_due(self, may_skip: bool = False) -> None:
+        """Publish after enough updates; with `may_skip` later, if the store has not taken the last version yet."""
         if self._num_unpublished < self._config.publish_interval:
             return
         started = time.perf_counter()
-        self.publish()
+        if not may_skip or self._publisher.is_free():
+            self.publish()
         self._counters["time/publish"] += time.perf_counter() - started
 
     @property

@@ -73,19 +73,22 @@ class RayReplay:
         node: Ray's id of the shard's node.
         life: number of earlier processes of the shard. A later one takes no inserts through this port: their streams
             began at an earlier one.
+        outlasts_death: whether another process follows one that dies. Samples then fail as soon as the shard is out of
+            reach, so that learners draw from others meanwhile; else a sample that was lost on the way is drawn again.
     """
 
-    def __init__(self, handle: Any, index: int, pid: int, node: str = "", life: int = 0):
+    def __init__(self, handle: Any, index: int, pid: int, node: str = "", life: int = 0, outlasts_death: bool = False):
         self.index = index
         self.pid = pid
         self.node = node
         self.life = life
+        self.outlasts_death = outlasts_death
         self._handle = handle
         self._inserts = InOrder()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to rebuild the port, without its pending calls."""
-        return RayReplay, (self._handle, self.index, self.pid, self.node, self.life)
+        return RayReplay, (self._handle, self.index, self.pid, self.node, self.life, self.outlasts_death)
 
     @property
     def _name(self) -> str:
@@ -109,7 +112,11 @@ class RayReplay:
 
     def sample(self, request: SampleRequest) -> Future[Sample]:
         """See `ReplayPort.sample`."""
-        return self._call(lambda: self._handle.sample.options(concurrency_group="sample").remote(request))
+        return call_remote(
+            lambda: self._handle.sample.options(concurrency_group="sample").remote(request),
+            self._name,
+            retry_s=0.0 if self.outlasts_death else RETRY_S,
+        )
 
     def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:
         """See `ReplayPort.write`."""
@@ -274,7 +281,10 @@ def serve_shards(
         for index, handle in enumerate(handles)
     ]
     places = [wait(answer, _START_DEADLINE_S, "the replay's shards to start") for answer in answers]
-    return [RayReplay(handle, index, *place) for index, (handle, place) in enumerate(zip(handles, places, strict=True))]
+    return [
+        RayReplay(handle, index, pid, node, life, outlasts_death)
+        for index, (handle, (pid, node, life)) in enumerate(zip(handles, places, strict=True))
+    ]
 
 
 def _rotated(shards: list[RayReplay], by: int) -> list[RayReplay]:

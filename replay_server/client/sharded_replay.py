@@ -76,7 +76,8 @@ class ShardedReplay:
         self._log_sizes = {view: np.zeros(len(shards), np.int64) for view in _VIEWS}  # the part of a log
         self._homes: dict[tuple[int, int], np.ndarray] = {}  # shard of each stream, by member and set
         self._num_draws = 0
-        self._all_gone = False  # at the last read of the sizes
+        self._reading: Future[None] | None = None  # of the sizes
+        self._all_gone = False  # at the last read of them
         self._away: set[int] = set()  # shards that are being started anew
         self._pools: dict[int, OnlinePool] = {}
         self._closed = False
@@ -217,14 +218,25 @@ class ShardedReplay:
     # -- drawing from the replay ---------------------------------------------------------------------------------------
 
     def _start_draw(self, whole: Future[Sample], request: SampleRequest, deadline: float, reads_sizes: bool) -> None:
+        arrived = self._read_sizes() if reads_sizes else None
         with self._lock:
             sizes = self._sizes_for(request)
-        if sizes.any() and not reads_sizes:
+        # A shard that is out of reach answers late: the others are not to wait for it.
+        if sizes.any() and (arrived is None or not self._in_order):
             self._split(whole, request, deadline, sizes)
             return
+        (arrived or self._read_sizes()).add_done_callback(lambda _: self._sizes_arrived(whole, request, deadline))
+
+    def _read_sizes(self) -> Future[None]:
+        """Return the future of a read of all shards' sizes: the one under way, or else a new one."""
+        with self._lock:
+            if self._reading is not None and not self._reading.done():
+                return self._reading
         # Shards that cannot be reached count as empty.
-        arrived = combine(self._ask_stats(), self._update_sizes)
-        arrived.add_done_callback(lambda _: self._sizes_arrived(whole, request, deadline))
+        reading = combine(self._ask_stats(), self._update_sizes)
+        with self._lock:
+            self._reading = reading
+        return reading
 
     def _update_sizes(self, stats: list[ReplayStats | None]) -> None:
         with self._lock:
@@ -307,7 +319,7 @@ class ShardedReplay:
         if isinstance(done.exception(), PortClosedError) and not closed:
             # A shard has ended: draw from the others, or after the deadline fail with an error that permits a retry.
             if time.monotonic() < deadline:
-                self._start_draw(whole, request, deadline, reads_sizes=True)
+                self._start_draw(whole, request, deadline, reads_sizes=self._in_order)
             else:
                 message = f"waited {request.timeout_s:g} s for {request.num_items} {request.view}: {done.exception()}"
                 fail(whole, PortTimeoutError(message))

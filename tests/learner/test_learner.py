@@ -242,6 +242,23 @@ def test_a_round_of_updates_is_published_once_and_single_ones_add_up_to_the_inte
     assert versions == [1, 2, 2, 3]
 
 
+def test_updates_go_on_while_the_store_has_not_taken_the_last_version(pair, monkeypatch):
+    topologies, call = pair
+
+    def update():
+        before = call(0, "report").counters["learner_steps"]
+        wait(topologies[0].actors[0].call(Actor.run_unroll), 60, "unroll")
+        call(0, "tick")
+        assert call(0, "report").counters["learner_steps"] == before + 1
+        return wait(topologies[0].parameters.newest(-1), 5, "parameters").version
+
+    before = update()
+    monkeypatch.setattr(Publisher, "is_free", lambda self: False)
+    assert [update(), update()] == [before, before]
+    monkeypatch.undo()
+    assert update() == before + 1
+
+
 def test_what_cannot_change_is_refused(pair):
     _, call = pair
     with pytest.raises(ValueError, match="batch_size, rho_clip cannot change while training"):

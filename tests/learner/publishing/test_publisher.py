@@ -13,7 +13,7 @@ from laser.flat_parameters import FlatParameters
 from laser.futures import done, failed
 from laser.ports import PortAwayError, PortTimeoutError
 from learner.publishing.parameter_store import ParameterStore
-from learner.publishing.publisher import Publisher
+from learner.publishing.publisher import DEADLINE_S, Publisher
 
 
 def test_versions_ascend_and_later_changes_are_not_seen():
@@ -31,15 +31,18 @@ def test_versions_ascend_and_later_changes_are_not_seen():
     assert torch.equal(torch.from_numpy(store.newest(0).result().vector.copy()), parameters.vector)
 
 
+class Slow:
+    """A store that answers when the test does."""
+
+    def __init__(self):
+        self.taken = []
+
+    def publish(self, parameters):
+        self.taken.append(Future())
+        return self.taken[-1]
+
+
 def test_the_next_publication_waits_for_the_one_before(monkeypatch):
-    class Slow:
-        def __init__(self):
-            self.taken = []
-
-        def publish(self, parameters):
-            self.taken.append(Future())
-            return self.taken[-1]
-
     store = Slow()
     publisher = Publisher(store, FlatParameters(nn.Linear(1, 1)))
     publisher.publish()
@@ -47,6 +50,29 @@ def test_the_next_publication_waits_for_the_one_before(monkeypatch):
     with pytest.raises(PortTimeoutError, match="newest version"):
         publisher.publish()
     assert (publisher.version, len(store.taken)) == (0, 1)
+
+
+def test_a_store_that_is_late_gets_one_moment_for_each_version(monkeypatch):
+    waits, now, store = [], [0.0], Slow()
+
+    def wait_for(some, seconds):
+        waits.append(seconds)
+        return SimpleNamespace(not_done=some)
+
+    monkeypatch.setattr("learner.publishing.publisher.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("learner.publishing.publisher.wait_for", wait_for)
+    publisher = Publisher(store, FlatParameters(nn.Linear(1, 1)))
+    assert publisher.is_free()
+    publisher.publish()
+    assert [publisher.is_free() for _ in range(3)] == [False] * 3
+    assert len(waits) == 1
+    store.taken[0].set_result(None)
+    assert publisher.is_free()
+    publisher.publish()
+    assert not publisher.is_free()
+    assert len(waits) == 2
+    now[0] = DEADLINE_S + 1.0
+    assert publisher.is_free(), "the next publication says what is wrong"
 
 
 class Later:

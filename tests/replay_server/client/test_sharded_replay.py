@@ -31,11 +31,11 @@ SPEC = make_spec(frames=True)
 def make_replay():
     made = []
 
-    def make(num_shards, *members, capacity_steps=3000, seed=3):
+    def make(num_shards, *members, capacity_steps=3000, seed=3, in_order=False):
         config = ReplayConfig(capacity_steps=capacity_steps, capacity_bytes=10**6, num_shards=num_shards)
         members = members or (MemberSettings(0, columns=(ColumnSpec("priority"),)),)
         shards = [Shard(SPEC, config, members, shard=k, seed=seed) for k in range(num_shards)]
-        client = ShardedReplay(shards, seed=seed)
+        client = ShardedReplay(shards, seed=seed, in_order=in_order)
         made.append((client, shards))
         return client, shards
 
@@ -246,6 +246,8 @@ def test_it_goes_on_without_a_shard_that_hangs_until_it_answers_again(make_repla
     hanging = client._shards[1] = Hanging(shards[1])
     keys = wait(client.sample(SampleRequest(0, 30)), 5, "sample").keys
     hanging.hangs = True
+    with pytest.raises(PortTimeoutError, match="shard 1 of the replay has not answered for"):
+        wait(client.sample(SampleRequest(0, 30, timeout_s=0.1)), 5, "sample")
     for _ in range(20):
         sample = wait(client.sample(SampleRequest(0, 30, timeout_s=0.1)), 5, "sample")
         assert set(sample.keys["shard"].tolist()) == {0}
@@ -259,6 +261,43 @@ def test_it_goes_on_without_a_shard_that_hangs_until_it_answers_again(make_repla
         k for _ in range(20) for k in wait(client.sample(SampleRequest(0, 30)), 5, "sample").keys["shard"].tolist()
     }
     assert found == {0, 1}
+    client.close()
+
+
+class Away:
+    """A shard that is out of reach: samples fail at once, and statistics come late."""
+
+    def __init__(self, shard):
+        self._shard, self.asked, self.is_away = shard, [], False
+
+    def sample(self, request):
+        return failed(PortAwayError("out of reach")) if self.is_away else self._shard.sample(request)
+
+    def stats(self):
+        if not self.is_away:
+            return self._shard.stats()
+        self.asked.append(Future())
+        return self.asked[-1]
+
+
+@pytest.mark.parametrize("in_order", [False, True])
+def test_draws_do_not_wait_for_the_statistics_of_a_shard_that_is_out_of_reach(make_replay, in_order):
+    client, shards = make_replay(2, in_order=in_order)
+    fill(client, {0: 10, 1: 10})
+    wait(client.sample(SampleRequest(0, 30)), 5, "sample")
+    away = client._shards[1] = Away(shards[1])
+    away.is_away = True
+    drawn = [client.sample(SampleRequest(0, 30)) for _ in range(20)]
+    if in_order:  # the same calls give the same draws: what is read has been read before the next draw
+        assert not drawn[0].done()
+    else:
+        assert all(set(each.result(timeout=0).keys["shard"].tolist()) == {0} for each in drawn)
+        assert len(away.asked) == 1, "one read of the sizes at a time"
+    away.is_away = False
+    for asked in away.asked:
+        shards[1].stats().add_done_callback(lambda done, asked=asked: asked.set_result(done.result()))
+    sample = wait(client.sample(SampleRequest(0, 30)), 5, "sample")
+    assert set(sample.keys["shard"].tolist()) == {0, 1}
     client.close()
 
 
