@@ -18,6 +18,7 @@ from laser.futures import claim, forward
 from laser.ports import Parameters, PortAwayError, PortClosedError, wait
 from launch.runtimes.ray_calls import RETRY_S, call_remote, remote_actor, restarts_if, was_started_anew
 
+_NAME = "the parameter store"
 _START_DEADLINE_S = 120.0
 # Parameters above this size are put into the object store once, and all processes on a node map the same memory.
 _SMALL_VECTOR_BYTES = 64 * 1024
@@ -27,10 +28,16 @@ class RayParameters:
     """A port to the parameter store in a process of its own; picklable. Any thread may call.
 
     A large vector is put into the object store once per publication; all processes on a node map the same memory.
+
+    Args:
+        handle: handle of the Ray actor, from `serve_parameters`.
+        outlasts_death: whether another process follows one that dies. Who asks for the newest parameters then hears at
+            once that the store is out of reach, and goes on with the old ones.
     """
 
-    def __init__(self, handle: Any):
+    def __init__(self, handle: Any, outlasts_death: bool = False):
         self._handle = handle
+        self._outlasts_death = outlasts_death
 
     def publish(self, parameters: Parameters) -> Future[None]:
         """See `ParameterPort.publish`."""
@@ -59,15 +66,16 @@ class RayParameters:
                 lambda done: forward(answer, done, partial(Parameters, version), explain=_lost_with_learner)
             )
 
-        self._call(lambda: self._handle.newest.remote(newer_than)).add_done_callback(settle)
+        asked = call_remote(
+            lambda: self._handle.newest.remote(newer_than), _NAME, retry_s=0.0 if self._outlasts_death else RETRY_S
+        )
+        asked.add_done_callback(settle)
         return answer
 
     @property
     def pid(self) -> int:
         """Id of the store's process; reading it waits for the process to start."""
-        return int(
-            wait(self._call(lambda: self._handle.pid.remote()), _START_DEADLINE_S, "the parameter store to start")
-        )
+        return int(wait(self._call(lambda: self._handle.pid.remote()), _START_DEADLINE_S, f"{_NAME} to start"))
 
     def newest_version(self) -> Future[int]:
         """Return the newest version's number; -1 before the first."""
@@ -82,7 +90,7 @@ class RayParameters:
         ray.kill(self._handle)
 
     def _call(self, make: Callable[[], Any]) -> Future[Any]:
-        return call_remote(make, "the parameter store", RETRY_S)
+        return call_remote(make, _NAME, RETRY_S)
 
 
 def serve_parameters(
@@ -95,7 +103,8 @@ def serve_parameters(
         options: Ray's options, which place it.
         outlasts_death: Ray starts another process if this one dies.
     """
-    return RayParameters(remote_actor(_ParameterHost, **options, **restarts_if(outlasts_death)).remote(factory))
+    made = remote_actor(_ParameterHost, **options, **restarts_if(outlasts_death)).remote(factory)
+    return RayParameters(made, outlasts_death)
 
 
 def _lost_with_learner(error: BaseException) -> BaseException:

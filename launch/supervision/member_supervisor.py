@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from actors.evaluator import Evaluator, Filmed
 from laser.environments.base import EnvironmentFailedError
-from laser.ports import PortClosedError, PortError, PortTimeoutError, Report, wait
+from laser.ports import PortAwayError, PortClosedError, PortError, PortTimeoutError, Report, wait
 from launch.recording.progress import describe_evaluation
 from launch.recording.recorder import Recorder, Snapshot
 from launch.records.replay_segments import SavedShards
@@ -232,9 +232,11 @@ class MemberSupervisor:
         return self._evaluation is not None and not self._evaluation.done()
 
     def _begin_evaluation(self, snapshot: Snapshot) -> bool:
-        """Begin an evaluation; return False if the store has lost the parameters, which the learner publishes again."""
+        """Begin an evaluation; return False if the store is away, or has lost what the learner publishes again."""
         config = self.topology.config
-        parameters = wait(self.topology.parameters.newest(-1), 60.0, "the newest parameters")
+        parameters = None
+        with suppress(PortAwayError):
+            parameters = wait(self.topology.parameters.newest(-1), 60.0, "the newest parameters")
         if parameters is None:
             return False
         evaluator, num_episodes = self.topology.evaluator, config.evaluation.episodes

@@ -11,7 +11,8 @@ import pytest
 
 from actors.evaluator import Evaluator
 from laser.environments.base import EnvironmentFailedError
-from laser.ports import Parameters, PortClosedError, wait
+from laser.futures import failed
+from laser.ports import Parameters, PortAwayError, PortClosedError, wait
 from launch.planning.member_plan import plan_member
 from launch.presets import change, load_preset
 from launch.recording.recorder import Recorder
@@ -21,6 +22,7 @@ from launch.runtimes.runtime import WorkerDiedError
 from launch.supervision.member_supervisor import MemberSupervisor
 from launch.topology import place_member
 from learner.learner import Learner
+from learner.publishing.parameter_store import ParameterStore
 
 
 @pytest.fixture
@@ -153,6 +155,16 @@ def test_an_evaluation_that_is_due_when_the_run_ends_is_made(supervisor, monkeyp
     assert supervisor.evaluation is None
     supervisor.start_last_evaluation(SimpleNamespace(env_steps=interval + 1))
     assert supervisor.evaluation is done
+
+
+def test_an_evaluation_that_is_due_while_the_store_is_away_is_made_later(supervisor, monkeypatch):
+    wait(supervisor.topology.learner.call(Learner.warm_up), 60.0, "the learner")
+    with monkeypatch.context() as away:
+        away.setattr(ParameterStore, "newest", lambda *_: failed(PortAwayError("out of reach")))
+        supervisor.start_evaluation_if_due(SimpleNamespace(env_steps=150))
+        assert supervisor.evaluation is None
+    supervisor.start_evaluation_if_due(SimpleNamespace(env_steps=150))
+    assert supervisor.evaluation is not None
 
 
 def test_the_last_evaluation_takes_no_earlier_ones_place(supervisor, monkeypatch):
