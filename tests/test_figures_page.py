@@ -17,7 +17,16 @@ with_runs = [name for name in names if paper_figures.load_figure(name).has_runs]
 kept = {path.stem for path in paper_figures.KEPT.glob("*.json")}
 done = [name for name in with_runs if paper_figures.file_of(name) in kept]
 text = paper_figures.PAGE.read_text(encoding="utf-8")
-print(json.dumps({"same": text == paper_figures.page(), "text": text, "names": names, "all": with_runs, "done": done}))
+kept = {path: json.loads(path.read_text(encoding="utf-8")) for path in paper_figures.KEPT.rglob("*.json")}
+rules = {name: [rule.claim for rule in paper_figures.load_figure(name).rules] for name in with_runs}
+strange = [
+    [str(path), claim]
+    for path, content in kept.items()
+    for _, claim, _ in content["verdicts"]
+    if claim not in rules[content["figure"]]
+]
+found = {"strange": strange, "same": text == paper_figures.page(), "text": text}
+print(json.dumps(found | {"names": names, "all": with_runs, "done": done}))
 """
 
 
@@ -27,6 +36,7 @@ def test_the_page_names_every_figure_and_says_what_its_files_say():
     found = json.loads(done.stdout)
     assert found["same"], "run: python benchmarks/paper_figures.py"
     assert all(f"\n### {name}: " in found["text"] for name in found["names"])
+    assert not found["strange"], "the figure's rules have changed since: run it again, and --take its results"
     assert len(found["done"]) >= 0.8 * len(found["all"]), "run laser reproduce all --small, and --take its results"
     for name in found["done"]:
         assert (ROOT / "docs" / "pictures" / "reproduced" / f"{name.replace('/', '-')}.png").exists()
@@ -38,6 +48,7 @@ def test_a_longer_reproduction_stands_beside_the_smallest_with_its_command(tmp_p
     figure.mkdir(parents=True)
     (tmp_path / "long" / "reproduction.json").write_text(json.dumps({"settings": settings}))
     verdict = {"verdict": "reproduced", "rule": {"claim": "a larger replay is better"}}
+    verdict |= {"estimate": 1.2345, "low": 0.5, "high": None, "num": 1}
     result = {
         "figure": "laser/figure-4",
         "commit": "abcdefghij",
@@ -64,7 +75,7 @@ paper_figures.main()
     assert "* Here: not run yet (`laser reproduce laser/figure-4 --small`)." in page
     command = "laser reproduce laser/figure-4 --scale 0.02 --env MinAtar/Breakout-v1 --seeds 5"
     assert f"* Longer: `{command}`, 120 min of runs on " in page
-    assert "    * reproduced: a larger replay is better." in page
+    assert "    * reproduced: a larger replay is better: 1.23 (no interval from one run, n = 1)." in page
     assert "![laser/figure-4, longer](pictures/reproduced/longer/laser-figure-4.png)" in page
     with Image.open(tmp_path / "pictures" / "longer" / "laser-figure-4.png") as picture:
         assert picture.size == (900, 200)

@@ -193,18 +193,19 @@ class Figure:
         title: the first words of its caption.
         shows: what it shows, in a sentence.
         nothing: why there is nothing to run, such as "a diagram"; "": it has runs, or `missing` says why it has none.
-        missing: parts that cannot be had, each with the reason.
+        missing: parts of the paper's figure that are not here, each with the reason.
         full: the paper's size; None without runs.
         small: the smallest size.
         arms: ways to train.
+        shown_arms: labels of the arms that are drawn, where rules and tables also need others; (): all.
         curves: what is drawn; the first is what numbers and rules are about unless they name another.
         members: what counts of a sweep: at each point its best member, or the members' mean.
         normalised: whether returns are scaled to 0 for random play and 1 for a human.
         wins: whether the probability that an arm beats another one drawn at random is drawn too, with ranks and Elo.
         pairs: arms whose probability to beat one another is drawn instead.
         finals: settings of sweeps over which each member's last tenth is drawn as a point.
-        band: around the median, the part of the runs: the quartiles, the 20th to 80th percentile, or around the mean, a
-            standard deviation. `episodes`: around the mean, the 20th and 80th percentiles of a bucket's episodes, as
+        band: around the median, the part of the runs: the quartiles, the 20th to 80th percentile; or around the mean, a
+            standard deviation, or the `range` from the lowest run to the highest. `episodes`: around the mean, the 20th and 80th percentiles of a bucket's episodes, as
             the mean over runs; of curves of other metrics than `buckets/mean_return` those over runs.
         numbers: of the paper.
         rules: of the verdict.
@@ -220,13 +221,14 @@ class Figure:
     full: Size | None = None
     small: Size | None = None
     arms: tuple[Arm, ...] = ()
+    shown_arms: tuple[str, ...] = ()
     curves: tuple[Curve, ...] = ()
     members: Literal["best", "mean"] = "best"
     normalised: bool = False
     wins: bool = False
     pairs: tuple[Pair, ...] = ()
     finals: tuple[str, ...] = ()
-    band: Literal["25-75", "20-80", "deviation", "episodes"] = "25-75"
+    band: Literal["25-75", "20-80", "deviation", "range", "episodes"] = "25-75"
     numbers: tuple[Number, ...] = ()
     rules: tuple[Rule, ...] = ()
     runs_of: str = ""
@@ -236,6 +238,11 @@ class Figure:
     def has_runs(self) -> bool:
         """Whether there is anything to run."""
         return bool(self.arms)
+
+    @property
+    def drawn(self) -> tuple[Arm, ...]:
+        """The arms that are drawn."""
+        return tuple(arm for arm in self.arms if not self.shown_arms or arm.label in self.shown_arms)
 
     @property
     def paper(self) -> str:

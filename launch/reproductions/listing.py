@@ -46,7 +46,7 @@ def describe(figure: Figure) -> Iterator[str]:
         yield from _wrapped(f"with --small: {len(small)} runs, {cost_of(small)}")
         yield from _wrapped(f"for example: {full[0]}")
     for line in figure.missing:
-        yield from _wrapped(f"cannot be had: {line}")
+        yield from _wrapped(f"not here: {line}")
 
 
 def as_data(figure: Figure) -> dict[str, Any]:

@@ -121,9 +121,12 @@ class Outcomes:
             metric: the metric.
             arm: label of the arm.
             game: environment id, or "" for the median over games.
-            statistic: `final`, the mean of the last tenth; `area`, the mean; `best`, the largest value.
+            statistic: `final`, the mean of the last tenth; `area`, the mean; `best`, the largest value, over games the
+                median of each game's largest.
             until: env steps after which the rest of longer runs is left out; 0: all of each run.
         """
+        if statistic == "best" and not game:
+            return np.asarray(np.median([self.statistic(metric, arm, each, "best", until) for each in self.games], 0))
         curve = self.curve(metric, arm, game)
         length = self.length(arm, game)
         if 0 < until < length:

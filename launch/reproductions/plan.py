@@ -16,6 +16,7 @@ from laser.config import ConfigError, Problem, raise_problems
 from laser.environments import EnvironmentConfig, describe_environment
 from laser.specs import EnvironmentSpec
 from launch.planning.plan import build_algorithm
+from launch.planning.replay_rules import find_sampler_problems
 from launch.presets import load_preset
 from launch.records.run_names import slug
 from launch.report.repeating import option
@@ -200,11 +201,12 @@ def make_tuning(figure: Figure, options: ReproduceOptions) -> list[Run]:
     return _plan(figure, options, runs_of)
 
 
-def find_missing_games(figure: Figure, runs: Sequence[Run]) -> Iterator[Problem]:
+def find_missing_games(figure: Figure, runs: Sequence[Run], options: ReproduceOptions) -> Iterator[Problem]:
     """Yield why games cannot be played on this machine, or by an agent, each reason once; builds each game once."""
     for game, item in dict.fromkeys((run.game, item) for run in runs for item in why_unable(run)):
-        # The smallest size has other games, and the same agent if --preset names it.
-        remedy = item.remedy if item.key == "algorithm" else f"{item.remedy}, or use --small"
+        # The smallest size has other games unless --env names it, and the same agent if --preset does.
+        may_help = item.key.startswith("env") and not options.small and not options.env
+        remedy = f"{item.remedy}, or use --small" if may_help else item.remedy
         yield dataclasses.replace(item, key=f"{figure.name}: {game}", remedy=remedy)
 
 
@@ -214,10 +216,10 @@ def why_unable(run: Run) -> Sequence[Problem]:
     if not isinstance(environment, EnvironmentSpec):
         return environment
     try:
-        build_algorithm(run.config, environment)
+        algorithm = build_algorithm(run.config, environment)
     except ConfigError as error:
         return error.problems
-    return ()
+    return tuple(find_sampler_problems(run.config, algorithm))
 
 
 @cache

@@ -179,6 +179,7 @@ def _rules_of(figure: Figure) -> list[Problem]:
             problems.append(_unknown(f"{where}.than", rule.than, labels))
         if (rule.side == "within") != math.isfinite(rule.lower):
             problems.append(Problem(f"{where}.lower", "belongs to is = within", "give both, or neither"))
+    problems += [_unknown(f"{name}.shown-arms", label, labels) for label in figure.shown_arms if label not in labels]
     for number, pair in enumerate(figure.pairs, 1):
         problems += [
             _unknown(f"{name} pairs {number}.{part}", label, labels)

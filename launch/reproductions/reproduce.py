@@ -75,7 +75,7 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
             print(f"# {figure.name}: {len(runs)} runs{best}, {cost_of(runs)}")
             print("\n".join(f"{run}{address}" for run in runs))
         return []
-    missing = {figure.name: list(find_missing_games(figure, runs)) for figure, runs in plans}
+    missing = {figure.name: list(find_missing_games(figure, runs, options)) for figure, runs in plans}
     if only is not None:
         raise_problems(missing[only.name])
     for problems in missing.values():
@@ -117,10 +117,10 @@ def _without_effect(options: ReproduceOptions) -> Iterator[Problem]:
 
 
 def _plans(figures: Sequence[Figure], options: ReproduceOptions, is_one: bool) -> list[tuple[Figure, list[Run]]]:
-    """Return figures with their runs. Of several figures those that cannot be had so are left out, with a line.
+    """Return figures with their runs. Of several figures those that cannot be run so are left out, with a line.
 
     Raises:
-        ConfigError: the only figure, or every one, cannot be had with these options.
+        ConfigError: the only figure, or every one, cannot be run with these options.
     """
     plans: list[tuple[Figure, list[Run]]] = []
     problems: list[Problem] = []
@@ -187,4 +187,4 @@ def _place(figure: Figure, options: ReproduceOptions) -> Path:
 def _why_nothing(figure: Figure) -> tuple[str, str]:
     if figure.nothing:
         return f"there is nothing to run: {figure.nothing}", f"laser reproduce list {figure.paper} names the others"
-    return f"cannot be had yet: {'; '.join(figure.missing)}", f"laser reproduce list {figure.paper} names the others"
+    return f"cannot be run: {'; '.join(figure.missing)}", f"laser reproduce list {figure.paper} names the others"

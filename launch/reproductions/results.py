@@ -22,6 +22,7 @@ from launch.reproductions.figure import Figure, Number
 from launch.reproductions.options import ReproduceOptions
 from launch.reproductions.outcomes import BUCKET, HIGH, LOW, NUM_POINTS, Outcomes, points_of
 from launch.reproductions.plan import Tuned, own_presets
+from launch.reproductions.published import published_scores
 from launch.reproductions.verdict import Verdict
 from launch.settings.values import show
 
@@ -69,7 +70,7 @@ def picture_of(outcomes: Outcomes, note: str, theme: Theme = LIGHT) -> bytes:
     for curve in figure.curves:
         for game in shown:
             lines = []
-            for arm in figure.arms:
+            for arm in figure.drawn:
                 bounds = _bounds(outcomes, curve.metric, arm.label, game)
                 if bounds is None:
                     continue
@@ -86,7 +87,7 @@ def picture_of(outcomes: Outcomes, note: str, theme: Theme = LIGHT) -> bytes:
             panels.append(Panel(_AXIS, title, lines, title=game or _OVER_GAMES, is_log=curve.log))
     if figure.pairs:
         panels.append(_pairs_panel(outcomes))
-    elif figure.wins and len(figure.arms) > 1:
+    elif figure.wins and len(figure.drawn) > 1:
         panels.append(_winning_panel(outcomes))
     panels += [_finals_panel(outcomes, key, game) for key in figure.finals for game in games[:most]]
     columns = min(len(panels), 3)
@@ -161,12 +162,12 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
         page.paragraph(str(verdict))
     page.heading("Runs beside the paper's numbers")
     page.table(HEADER, rows)
-    standings = standings_of(outcomes) if figure.wins and len(figure.arms) > 1 else []
+    standings = standings_of(outcomes) if figure.wins else []
     if standings:
         page.heading("Ranks and Elo over games")
         page.table(("arm", "mean rank", "Elo"), standings)
     for title, lines in (
-        ("What cannot be had", figure.missing),
+        ("What is not here", figure.missing),
         ("Runs that failed", [f"{name}: {line}" for name, line in account.failures.items()]),
     ):
         if lines:
@@ -197,10 +198,10 @@ def save_results(directory: Path, outcomes: Outcomes, verdicts: Sequence[Verdict
 
 
 def standings_of(outcomes: Outcomes) -> list[tuple[str, str, str]]:
-    """Return (arm, mean rank over games, Elo) by the best value of each run.
+    """Return (arm, mean rank over games, Elo) by the best value of each run; [] where nobody else is ranked.
 
-    Where scores are normalised, random play (0) and people (1) are ranked, too, and a human has the Elo 0; else the
-    first arm has it.
+    Where scores are normalised, random play (0), people (1) and published agents of the figure (see `published_scores`)
+    are ranked, too, and a human has the Elo 0; else the first arm has it.
     """
     labels, metric = [arm.label for arm in outcomes.figure.arms], outcomes.figure.curves[0].metric
     scores = np.array([[outcomes.statistic(metric, arm, game, "best") for game in outcomes.games] for arm in labels])
@@ -208,8 +209,13 @@ def standings_of(outcomes: Outcomes) -> list[tuple[str, str, str]]:
         return []
     zero = 0
     if outcomes.normalised:
-        fixed = np.array([0.0, 1.0])[:, None, None] * np.ones((1, *scores.shape[1:]))
-        labels, scores, zero = [*labels, "random", "human"], np.concatenate([scores, fixed]), len(labels) + 1
+        num_games = len(outcomes.games)
+        others = published_scores(outcomes.figure.name, outcomes.games)
+        known = {"random": [0.0] * num_games, "human": [1.0] * num_games, **others}
+        fixed = np.array(list(known.values()))[:, :, None] * np.ones(scores.shape[1:])
+        labels, scores, zero = [*labels, *known], np.concatenate([scores, fixed]), len(labels) + 1
+    if len(labels) < 2:
+        return []
     ranks = mean_ranks(np.median(scores, -1))
     wins = winning_probabilities(scores) * scores.shape[1] * scores.shape[2] ** 2
     elo = elo_ratings(wins, zero, 0.0 if has_finite_ratings(wins) else 0.5)
@@ -218,7 +224,7 @@ def standings_of(outcomes: Outcomes) -> list[tuple[str, str, str]]:
 
 def _winning_panel(outcomes: Outcomes) -> Panel:
     """Return the probability over training that each arm beats another one drawn at random, on a random game."""
-    labels, metric = [arm.label for arm in outcomes.figure.arms], outcomes.figure.curves[0].metric
+    labels, metric = [arm.label for arm in outcomes.figure.drawn], outcomes.figure.curves[0].metric
     rows = np.array([[outcomes.curve(metric, arm, game) for game in outcomes.games] for arm in labels])
     lines = []
     if np.isfinite(rows).all():
@@ -246,7 +252,7 @@ def _pairs_panel(outcomes: Outcomes) -> Panel:
 def _finals_panel(outcomes: Outcomes, key: str, game: str) -> Panel:
     """Return each member's last tenth over a setting, a colour per arm."""
     lines = []
-    for arm in outcomes.figure.arms:
+    for arm in outcomes.figure.drawn:
         settings, finals = outcomes.settings[key, arm.label, game], outcomes.finals(arm.label, game)
         known = np.isfinite(settings) & np.isfinite(finals)
         points = np.stack([settings[known], finals[known]], 1).tolist()
@@ -273,6 +279,8 @@ def _band(rows: np.ndarray, band: str) -> tuple[np.ndarray, np.ndarray, np.ndarr
     if band == "deviation":
         mean, deviation = rows.mean(0), rows.std(0)
         return mean - deviation, mean, mean + deviation
+    if band == "range":
+        return rows.min(0), rows.mean(0), rows.max(0)
     outer = [float(end) for end in band.split("-")]
     low, middle, high = np.percentile(rows, (outer[0], 50.0, outer[1]), axis=0)
     return low, middle, high

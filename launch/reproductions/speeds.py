@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_GPU, _CPU = "one H100", "two cores"
+_GPU, _CPU = "one H100 (by its learner)", "two cores"
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,19 @@ class Speed:
     machine: str
 
 
-# From benchmarks/notes and docs/gpu.md. On the GPU LASER's learner is the limit: 40,020 steps/s of updates of the
-# residual net with four times the channels, and five of them per env step; small nets are limited by their actors.
+# From benchmarks/notes and docs/gpu.md. On the GPU only the learner was measured, which is the limit there: 40,020
+# steps/s of updates of the residual net with four times the channels, and five of them per env step.
 SPEEDS = {
     "atari": Speed(8_000, _GPU),
-    "acer": Speed(8_744, _GPU),
-    "ddpg": Speed(457, _CPU),
+    # Four replays of each env step; other ratios of its figures cost in proportion.
+    "acer": Speed(126, _CPU),
+    "acer_continuous": Speed(4_700, _CPU),
+    "reactor": Speed(140, _CPU),
+    "rainbow": Speed(37.5, _CPU),
+    # With a stand-in for DeepMind Lab, whose own time comes on top: an update of 316 fresh steps takes 20 s.
+    "dmlab30": Speed(16, _CPU),
+    "ppo": Speed(1_560, _CPU),
+    "ddpg": Speed(496, _CPU),
     # 588 with sweeps at intervals; a full replay with sweeps per sample takes 1.9 times as long.
     "racer": Speed(310, _CPU),
     "v_racer": Speed(310, _CPU),

@@ -56,7 +56,9 @@ class Reproduction:
             if figure.name not in then["rules"]:  # another figure with the same runs
                 replace_file(record, json.dumps({**then, "rules": then["rules"] | now["rules"]}, indent=1).encode())
             return
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self.path.exists() and not self.path.is_dir():
+            raise self._refusal(f"{self.path} is a file")
+        if self.path.exists() and any(self.path.iterdir()):
             raise self._refusal(f"{self.path} holds other files")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -140,7 +142,7 @@ class Reproduction:
                 if before == "":
                     begun = f"without a {key}, not with {after}"
                 else:
-                    begun = f"with {key} {before}, not " + (str(after) if after != "" else "without")
+                    begun = f"with {_amount(key, before)}, not " + (_amount("", after) if after != "" else "without")
                 wrong = f"{self.path} was begun {begun}"
                 raise CannotCreateError(key, wrong, f"{first}{self._elsewhere}")
         changed = [name for name, words in now["commands"].items() if then["commands"].get(name) != words]
@@ -152,3 +154,9 @@ class Reproduction:
             if then["rules"].get(name, rules) != rules:
                 wrong = f"the rules of {name} have changed since {self.path} was begun"
                 raise self._refusal(wrong, "a rule stands before the runs: ")
+
+
+def _amount(key: str, value: Any) -> str:
+    """Return a setting in words; a number of games or seeds that is 0 stands for all."""
+    words = "all" if type(value) is int and value == 0 else str(value)
+    return f"{key} {words}".strip()

@@ -64,9 +64,9 @@ def judge(rule: Rule, outcomes: Outcomes) -> Verdict:
 
     Runs of two arms are compared seed by seed within each game, up to the env steps that both have. `wins` counts the
     pairs in which the first arm has more, equal ones half, with Wilson's interval. The others have Student's interval;
-    differences of returns that are not normalised are in units of the range of all arms' values in their game, if there
-    are several games. `value` is taken over games: the median of each seed. `near_best` counts members of sweeps, over
-    all seeds and games, with Wilson's interval.
+    differences of values that are not normalised are in units of the range of all arms' values in their game. `value`
+    is taken over games: the median of each seed. `near_best` counts members of sweeps, over all seeds and games, with
+    Wilson's interval.
     """
     metric = rule.metric or outcomes.figure.curves[0].metric
     if rule.compare == "value":
@@ -87,7 +87,7 @@ def judge(rule: Rule, outcomes: Outcomes) -> Verdict:
             if outcomes.length(arm.label, game) >= until
         }
         known = np.concatenate([row[np.isfinite(row)] for row in rows.values()])
-        scale = float(np.ptp(known)) if len(known) and not outcomes.normalised and len(outcomes.games) > 1 else 1.0
+        scale = float(np.ptp(known)) if len(known) and not outcomes.normalised else 1.0
         ours.append(rows[rule.arm])
         theirs.append(rows[rule.than])
         scales.append(np.full(len(rows[rule.arm]), scale or 1.0))

@@ -103,12 +103,12 @@ def test_games_that_are_not_installed_are_named_once(monkeypatch):
     monkeypatch.setitem(sys.modules, "deepmind_lab", None)  # other tests put a stand-in there
     plan._environment_of.cache_clear()
     figure = load_figure("laser/figure-3")
-    found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2))))
+    found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(games=1, seeds=2)), ReproduceOptions()))
     assert len(found) == 1
     assert str(found[0]).startswith("laser/figure-3: dmlab30: ")
     assert "--small" in str(found[0])
     small = make_plan(figure, ReproduceOptions(small=True))
-    assert list(find_missing_games(figure, small)) == []
+    assert list(find_missing_games(figure, small, ReproduceOptions(small=True))) == []
 
 
 def test_another_environment_is_measured_by_what_it_records():
@@ -120,14 +120,31 @@ def test_another_environment_is_measured_by_what_it_records():
 
 def test_agents_that_cannot_play_a_game_are_named_once():
     figure = restrict(load_figure("ners/table-3"), ReproduceOptions(preset="dqn_cartpole"))
-    found = list(find_missing_games(figure, make_plan(figure, ReproduceOptions(preset="dqn_cartpole"))))
+    options = ReproduceOptions(preset="dqn_cartpole")
+    found = list(find_missing_games(figure, make_plan(figure, options), options))
     assert found
     assert len(set(map(str, found))) == len(found)
     assert all("needs Discrete actions" in str(item) and "--small" not in str(item) for item in found)
 
 
+def test_samplers_that_cannot_draw_for_an_agent_are_named_before_anything_starts():
+    options = ReproduceOptions(small=True, preset="cartpole", env="CartPole-v1")
+    figure = restrict(load_figure("ners/table-3"), options)
+    found = [str(each) for each in find_missing_games(figure, make_plan(figure, options), options)]
+    assert any("ners does not draw unrolls, which laser learns from" in each for each in found)
+    assert not any("use --small" in each for each in found)
+
+
+def test_the_smallest_size_is_no_remedy_for_who_uses_it():
+    options = ReproduceOptions(small=True, env="Nonesuch-v1")
+    figure = restrict(load_figure("ners/table-3"), options)
+    found = [str(each) for each in find_missing_games(figure, make_plan(figure, options), options)]
+    assert found
+    assert not any("use --small" in each for each in found)
+
+
 def test_the_figures_that_cannot_be_run_say_why(capsys):
-    for name, why in (("ners/figure-2", "a diagram"), ("reactor/table-2", "human starts")):
+    for name, why in (("ners/figure-2", "a diagram"), ("reactor/table-4", "human starts")):
         assert main(["reproduce", name]) == 2
         captured = capsys.readouterr()
         assert captured.err.startswith(f"error: {name}: ")

@@ -8,6 +8,7 @@ import pytest
 from launch.reproductions import results
 from launch.reproductions.figure import Arm, Curve, Figure, Number, Pair
 from launch.reproductions.outcomes import BUCKET, HIGH, LOW, NUM_POINTS, Outcomes
+from launch.reproductions.published import published_scores
 
 METRIC = "charts/mean_return"
 GAMES = ("ALE/Pong-v5", "ALE/Breakout-v5")
@@ -49,6 +50,13 @@ def test_a_panel_per_game_has_the_median_of_each_arm_and_its_band(drawn):
     assert drawn[0].lines[0].band[-1] == pytest.approx([1.5, 4.0])  # quartiles
 
 
+@pytest.mark.parametrize(("band", "bounds"), [("range", (1.0, 3.0, 6.0)), ("deviation", (0.8396, 3.0, 5.1602))])
+def test_around_the_mean_is_a_deviation_or_all_runs(drawn, band, bounds):
+    results.picture_of(outcomes({"one": [[1.0, 2.0, 6.0]]}, games=GAMES[:1], band=band), "")
+    line = drawn[0].lines[0]
+    assert (line.band[-1][0], line.points[-1][1], line.band[-1][1]) == pytest.approx(bounds, abs=1e-3)
+
+
 def test_a_curve_begins_where_every_run_has_a_value(drawn):
     """Before, its first value would look like a plateau."""
     runs = outcomes({"one": [[1.0, 2.0], [4.0, 4.0]], "two": [[3.0, 3.0], [1.0, 1.0]]})
@@ -80,6 +88,13 @@ def test_a_number_of_a_moment_is_a_point_there_and_beside_ours(drawn):
     assert lines["the paper: other, cited"].tolist() == [[0.0, 7.0], [6.0, 7.0]]
     assert [line.is_points for line in drawn[0].lines] == [False, False, True]
     assert results.table_of(runs, {})[0][-1] == "0.7 (at 3000); here 0.5, 1.1 (at 6000); here 1"
+
+
+def test_arms_that_are_only_compared_are_not_drawn(drawn):
+    runs = outcomes({"one": [[1.0]], "two": [[2.0]]}, games=GAMES[:1], shown_arms=("two",))
+    results.picture_of(runs, "")
+    assert list(lines_of(drawn[0])) == ["two"]
+    assert {row[1] for row in results.table_of(runs, {})} == {"one", "two"}
 
 
 def test_one_arm_has_nobody_to_win_against(drawn):
@@ -134,6 +149,19 @@ def test_standings_are_beside_random_play_and_people():
     elo = [float(standings[name][1]) for name in ("strong", "human", "weak", "random")]
     assert elo == sorted(elo, reverse=True)
     assert elo[1] == 0.0
+
+
+def test_published_agents_are_ranked_on_their_own_games_only():
+    """On Breakout and Pong every variant of DQN is above people, and the prioritised dueling one has 13 on Breakout."""
+    runs = outcomes({"Reactor": [[0.5], [0.5]]}, games=("ALE/Breakout-v5", "ALE/Pong-v5"), normalised=True, wins=True)
+    runs = dataclasses.replace(runs, figure=dataclasses.replace(runs.figure, name="reactor/table-2"))
+    ranks = {name: float(rank) for name, rank, _ in results.standings_of(runs)}
+    assert len(ranks) == 8
+    assert (ranks["human"], ranks["Reactor"], ranks["random"]) == (6.0, 7.0, 8.0)
+    assert published_scores("reactor/table-2", ["ALE/Breakout-v5"])["DQN"] == [pytest.approx(352.9 / 26.3)]
+    assert published_scores("reactor/table-2", ["mini/Catch-v0"]) == {}
+    assert published_scores("reactor/table-3", ["ALE/Breakout-v5"]) == {}
+    assert not results.standings_of(dataclasses.replace(runs, normalised=False)), "one agent has nobody beside it"
 
 
 def test_standings_without_reference_scores_are_among_the_arms():

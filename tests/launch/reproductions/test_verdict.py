@@ -82,7 +82,7 @@ def test_a_side_below():
 
 def test_differences_ratios_and_values():
     given = outcomes({"one": [[10.0, 12.0, 14.0]], "two": [[1.0, 1.2, 1.4]]})
-    seen = judge(rule(compare="difference", threshold=5.0), given)
+    seen = judge(rule(compare="difference", threshold=5.0), dataclasses.replace(given, normalised=True))
     mean, half = mean_interval([9.0, 10.8, 12.6])
     assert (seen.estimate, seen.low) == pytest.approx((mean, mean - half))
     seen = judge(rule(compare="ratio", threshold=9.0), given)
@@ -91,16 +91,24 @@ def test_differences_ratios_and_values():
     assert (seen.estimate, seen.words) == (pytest.approx(12.0), "undecided")
 
 
-def test_differences_over_games_are_in_units_of_each_games_range():
-    given = outcomes({"one": [[200.0, 200.0], [2.0, 2.0]], "two": [[100.0, 100.0], [1.0, 1.0]]}, games=("a", "b"))
+@pytest.mark.parametrize("games", ["a", "ab"])
+def test_differences_are_in_units_of_each_games_range(games):
+    one, two = [[200.0, 200.0], [2.0, 2.0]], [[100.0, 100.0], [1.0, 1.0]]
+    given = outcomes({"one": one[: len(games)], "two": two[: len(games)]}, games=tuple(games))
     assert judge(rule(compare="difference"), given).estimate == pytest.approx(1.0)
+
+
+def test_arms_that_are_close_beside_the_others_are_alike_whatever_the_unit_of_the_game():
+    given = outcomes({"one": [[-304.0, -300.0]], "two": [[-300.0, -304.0]], "three": [[-900.0, -1300.0]]})
+    seen = judge(rule(compare="difference", side="within", lower=-0.25, threshold=0.25), given)
+    assert seen.words == "reproduced"
 
 
 def test_runs_of_different_length_are_compared_at_equal_steps():
     rising = np.linspace(0, 1, NUM_POINTS)[None, None]
     given = outcomes({"one": [rising], "two": [rising]}, lengths={"one": 600, "two": 150})
     seen = judge(rule(compare="difference"), given)
-    assert seen.estimate == pytest.approx(0.25 - 1.0, abs=0.05)
+    assert seen.estimate == pytest.approx(-1.0), "from 0.25 to 1, in units of that range"
 
 
 def test_runs_that_are_not_finished_do_not_count():
@@ -118,6 +126,14 @@ def test_the_best_member_is_taken_at_each_point_and_after_the_median_over_games(
     given = outcomes({"one": [a, b]}, games=("a", "b"))
     assert given.curve(METRIC, "one", "a")[0, 0] == 4.0
     assert given.curve(METRIC, "one", "")[0, 0] == 2.0  # each member has 4 on one game and 0 on the other
+
+
+def test_the_best_over_games_is_the_median_of_each_games_best():
+    early, late = np.zeros((1, 1, NUM_POINTS)), np.zeros((1, 1, NUM_POINTS))
+    early[..., 5], late[..., -5] = 1.0, 1.0
+    given = outcomes({"one": [early, late]}, games=("a", "b"))
+    assert given.statistic(METRIC, "one", "", "best") == [1.0]
+    assert given.curve(METRIC, "one", "").max() == 0.5
 
 
 def test_statistics_of_a_curve():
