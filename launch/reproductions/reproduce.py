@@ -43,6 +43,7 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
     Raises:
         ConfigError: unknown names, wrong settings, runs shorter than their warm-up, games that are not installed; all
             of these before anything starts.
+        LaunchError: no cluster answers at the address.
         CannotCreateError: the directory holds a reproduction with other settings.
         RunsFailedError: runs failed.
         Interrupted: Ctrl-C; the same command goes on.
@@ -75,6 +76,11 @@ def reproduce(name: str, options: ReproduceOptions, of: str = "") -> list[dict[s
             print(f"# {figure.name}: {len(runs)} runs{best}, {cost_of(runs)}")
             print("\n".join(f"{run}{address}" for run in runs))
         return []
+    if options.ray_address:
+        # Imported here, since it imports Ray, which most reproductions do without.
+        from launch.runtimes.ray_cluster import check_reachable
+
+        check_reachable(options.ray_address)
     missing = {figure.name: list(find_missing_games(figure, runs, options)) for figure, runs in plans}
     if only is not None:
         raise_problems(missing[only.name])

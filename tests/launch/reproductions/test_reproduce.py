@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -52,6 +53,7 @@ def wait_until(holds, seconds):
         (ReproduceOptions(small=True, seeds=2), "seeds: {} was begun with seeds 1, not 2"),
         (ReproduceOptions(small=True, seeds=1, scale=0.9), "scale: {} was begun with scale 1.0, not 0.9"),
         (ReproduceOptions(seeds=1, scale=0.01), "scale: {} was begun with scale 1.0, not 0.01"),
+        (ReproduceOptions(small=True), "seeds: {} was begun with seeds 1, not all"),
         (ReproduceOptions(small=True, seeds=1, preset="mini"), "preset: {} was begun without a preset, not with mini"),
     ],
 )
@@ -83,6 +85,8 @@ def test_other_figures_commands_rules_and_files_are_refused(tmp_path):
     (tmp_path / "other" / "x").touch()
     with pytest.raises(CannotCreateError, match="holds other files"):
         begin(tmp_path / "other")
+    with pytest.raises(CannotCreateError, match="other/x is a file"):
+        begin(tmp_path / "other" / "x")
 
 
 def test_a_figure_may_use_the_runs_of_another(tmp_path):
@@ -178,6 +182,16 @@ def test_commands_of_a_dry_run_go_to_the_cluster(tiny, capsys):
     commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("laser ")]
     assert commands
     assert all(line.endswith(" --ray-address 10.0.0.1:6379") for line in commands)
+
+
+def test_a_cluster_that_does_not_answer_is_one_line_before_anything_is_made(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with socket.socket() as nobody:  # bound, so that nothing else listens there
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        assert main(["reproduce", "laser/figure-1", "--small", "--ray-address", address]) == 1
+    assert f"error: ray-address: {address} cannot be reached: Connection refused" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_thresholds_of_the_paper_are_about_its_games_scores_and_steps():
