@@ -205,8 +205,9 @@ class Figure:
         pairs: arms whose probability to beat one another is drawn instead.
         finals: settings of sweeps over which each member's last tenth is drawn as a point.
         band: around the median, the part of the runs: the quartiles, the 20th to 80th percentile; or around the mean, a
-            standard deviation, or the `range` from the lowest run to the highest. `episodes`: around the mean, the 20th and 80th percentiles of a bucket's episodes, as
-            the mean over runs; of curves of other metrics than `buckets/mean_return` those over runs.
+            standard deviation, or the `range` from the lowest run to the highest. `episodes`: around the mean, the 20th
+            and 80th percentiles of a bucket's episodes, as the mean over runs; of curves of other metrics than
+            `buckets/mean_return` those over runs.
         numbers: of the paper.
         rules: of the verdict.
         tune: what the arms are tuned over; None: nothing.

@@ -99,7 +99,8 @@ def test_what_can_be_run_has_runs_and_the_rest_says_why_not(name):
     assert kind == CAPTIONS[name][0]
     words = set(re.findall(r"[a-z]{5,}", CAPTIONS[name][1].lower()))
     ours = f"{figure.title} {figure.shows}".lower()
-    assert any(word in ours for word in words), "title and caption have no word in common"
+    # By their beginnings: sampler and sampling, behaviour and behavior.
+    assert 3 * sum(word[:5] in ours for word in words) >= len(words), "title and caption have too little in common"
 
 
 def test_the_list_is_one_json_object_too(capsys):
