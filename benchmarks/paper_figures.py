@@ -163,7 +163,8 @@ def _what_came_out(figure: Figure) -> Iterator[str]:
             continue
         minutes = max(1, round(kept["seconds"] / 60.0))
         where = f"{kept['machine']}, commit {(kept['commit'] or 'unknown')[:7]}"
-        yield f"* {words}: `{kept.get('command', small)}`, {minutes} min of runs on {where}:"
+        judged = ":" if kept["verdicts"] or kept["failures"] else "; the rules are about the paper's size."
+        yield f"* {words}: `{kept.get('command', small)}`, {minutes} min of runs on {where}{judged}"
         for verdict, claim, numbers in kept["verdicts"]:
             yield f"    * {verdict}: {claim}" + (f": {numbers}." if numbers else ".")
         for name, line in kept["failures"].items():
