@@ -164,7 +164,7 @@ def page() -> str:
         lines += ners_controls.section(ners_controls.measured_questions())
     if offline.measured_tasks():
         lines += offline.section(offline.measured_tasks())
-    lines += ["", "## Not measured yet", "", *(f"* {question}" for question in not_measured())]
+    lines += ["", "## Not measured yet", "", f"{'; '.join(not_measured())}."]
     return "\n".join(_unwrapped(lines)) + "\n"
 
 
