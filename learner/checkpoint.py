@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from laser.directories import make_directory, sync_directory
+from laser.regular_files import check_regular
 from learner.checkpoint_names import checkpoint_name, checkpoint_names, number_of
 
 SCHEMA_VERSION = 2  # 1 had no compressed arrays
@@ -228,6 +229,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         manifest = _read_manifest(path)
         for name, expected in manifest["files"].items():
             file = path / name
+            check_regular(file)
             size = file.stat().st_size
             if size != expected["bytes"]:
                 raise BadCheckpointError(f"{file} has {size} bytes instead of {expected['bytes']}")
@@ -277,6 +279,8 @@ def _read_state(path: Path) -> dict[str, Any]:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
+        for name in ("manifest.json", "manifest.json.sha256"):
+            check_regular(path / name)
         data = (path / "manifest.json").read_bytes()
         if _sha256(data).encode() != (path / "manifest.json.sha256").read_bytes():
             raise BadCheckpointError(f"{path / 'manifest.json'} is damaged (it does not match manifest.json.sha256)")

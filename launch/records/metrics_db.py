@@ -20,6 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from laser.regular_files import check_regular
 from launch.errors import OutputError
 from launch.records.exchange import COUNTS, Exchange, ExchangeTable
 from launch.records.run_summary import EPISODES, RETURN, RunSummary, is_drawn, write_ahead_log
@@ -279,6 +280,12 @@ def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connec
     Raises:
         sqlite3.Error: the file is missing, damaged or locked.
     """
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        pass  # SQLite has words for it
+    except OSError as error:
+        raise sqlite3.OperationalError(str(error.strerror)) from error
     # SQLite writes files beside a database that it does not open as immutable. With a -wal file a writer has it open.
     mode = "mode=ro&immutable=1" if write_ahead_log(path) is None else "mode=ro"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=timeout_s)) as connection:

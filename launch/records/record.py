@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from laser.regular_files import check_regular
+
 
 def load_record(path: Path) -> dict[str, Any]:
     """Return the record of a run or a sweep.
@@ -14,9 +16,10 @@ def load_record(path: Path) -> dict[str, Any]:
         path: the path of `config.json`.
 
     Raises:
-        OSError: the file is missing or cannot be opened.
+        OSError: the file is missing, cannot be opened, or is no file.
         ValueError: the file is not a record.
     """
+    check_regular(path)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except RecursionError as error:

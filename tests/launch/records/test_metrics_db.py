@@ -230,6 +230,14 @@ def test_the_log_of_a_run_that_was_killed_is_kept(tmp_path, monkeypatch, copied)
 
 
 @pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_the_database_is_one_line(tmp_path):
+    path = tmp_path / "pipe.db"  # what has the usual name is read after every test
+    os.mkfifo(path)
+    with pytest.raises(OutputError, match=r"pipe\.db: Not a regular file"):
+        read_series(path, "a")
+
+
+@pytest.mark.timeout(60)
 def test_a_pipe_in_the_place_of_the_summary_holds_up_no_reader(tmp_path):
     path = write_and_copy(tmp_path, closes=True)
     summary = run_summary.summary_path(path)

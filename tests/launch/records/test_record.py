@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -25,6 +26,13 @@ def test_what_is_no_record_is_said(tmp_path, text, says):
     path = tmp_path / "config.json"
     path.write_text(text)
     with pytest.raises(ValueError, match=says):
+        load_record(path)
+
+
+def test_a_pipe_in_place_of_a_record_is_no_file(tmp_path):
+    path = tmp_path / "config.json"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=f"Not a regular file: '{path}'"):
         load_record(path)
 
 
