@@ -163,6 +163,15 @@ def _accounts_balance(request, _made_directories):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _keeps_its_priority():
+    """No test lowers the priority of its process, as the dashboard does: all later tests would run at it."""
+    nice = os.nice
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "nice", lambda _: nice(0))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _made_directories(tmp_path_factory):
     """Return the list of the directories that `tmp_path_factory` has made and whose runs are not checked yet."""
     made, make = [], tmp_path_factory.mktemp

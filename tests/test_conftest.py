@@ -66,3 +66,7 @@ def test_what_has_not_begun_when_time_is_over_is_skipped_by_name(suite):
     assert "5 skipped" in ended.stdout
     assert "passed" not in ended.stdout
     assert "passed" in suite("--begin-before", "1e12").stdout
+
+
+def test_no_test_lowers_the_priority_of_those_after_it():
+    assert os.nice(1) == os.nice(0)
