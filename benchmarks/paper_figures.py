@@ -57,7 +57,7 @@ def take(directory: Path, longer: dict[str, Any] | None = None) -> None:
     machine = measure.describe_machine()
     kept = {key: content[key] for key in ("figure", "commit", "seconds", "failures")} | {
         "machine": f"{machine['processor']}, {machine['cores']} cores",
-        "verdicts": [[item["verdict"], item["rule"]["claim"], numbers_of(item)] for item in content["verdicts"]],
+        "verdicts": [[item["verdict"], item["rule"]["claim"], item["numbers"]] for item in content["verdicts"]],
         "command": command_of(content["figure"], longer or {"small": True}),
     }
     for folder in (KEPT, PICTURES):
@@ -67,15 +67,6 @@ def take(directory: Path, longer: dict[str, Any] | None = None) -> None:
     if picture.width > _WIDTH:
         picture = picture.resize((_WIDTH, round(picture.height * _WIDTH / picture.width)), Image.Resampling.LANCZOS)
     picture.save(PICTURES / f"{name}.png", optimize=True)
-
-
-def numbers_of(verdict: dict[str, Any]) -> str:
-    """Return a verdict's estimate with its interval and the runs, or pairs of runs, that it rests on."""
-    estimate, low, high, num = (verdict[key] for key in ("estimate", "low", "high", "num"))
-    if estimate is None:
-        return "no number: too few finished runs, or none of a sign that the rule can use"
-    interval = "no interval from one run" if None in (low, high) else f"{low:.3g} to {high:.3g}"
-    return f"{estimate:.3g} ({interval}, n = {num})"
 
 
 def command_of(name: str, settings: dict[str, Any]) -> str:

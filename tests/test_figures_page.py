@@ -48,7 +48,7 @@ def test_a_longer_reproduction_stands_beside_the_smallest_with_its_command(tmp_p
     figure.mkdir(parents=True)
     (tmp_path / "long" / "reproduction.json").write_text(json.dumps({"settings": settings}))
     verdict = {"verdict": "reproduced", "rule": {"claim": "a larger replay is better"}}
-    verdict |= {"estimate": 1.2345, "low": 0.5, "high": None, "num": 1}
+    verdict["numbers"] = "1.23 (no interval from one run, n = 1)"
     result = {
         "figure": "laser/figure-4",
         "commit": "abcdefghij",

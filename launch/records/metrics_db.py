@@ -67,6 +67,7 @@ class MetricsDb:
         self._lock = threading.Lock()
         self._summary = RunSummary(path)
         try:
+            _check_file(path)
             if write_ahead_log(path) is None:
                 for kind in ("-wal", "-shm"):
                     path.with_name(path.name + kind).unlink(missing_ok=True)  # left over from an earlier copy
@@ -280,17 +281,22 @@ def open_to_read(path: Path, timeout_s: float = 10.0) -> Iterator[sqlite3.Connec
     Raises:
         sqlite3.Error: the file is missing, damaged or locked.
     """
-    try:
-        check_regular(path)
-    except FileNotFoundError:
-        pass  # SQLite has words for it
-    except OSError as error:
-        raise sqlite3.OperationalError(str(error.strerror)) from error
+    _check_file(path)
     # SQLite writes files beside a database that it does not open as immutable. With a -wal file a writer has it open.
     mode = "mode=ro&immutable=1" if write_ahead_log(path) is None else "mode=ro"
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=timeout_s)) as connection:
         connection.execute("PRAGMA query_only=1")
         yield connection
+
+
+def _check_file(path: Path) -> None:
+    """Raise `sqlite3.OperationalError` for a pipe in place of a file, for which SQLite would wait for ever."""
+    try:
+        check_regular(path)
+    except FileNotFoundError:
+        return  # it is made, or SQLite has words for it
+    except OSError as error:
+        raise sqlite3.OperationalError(str(error.strerror)) from error
 
 
 def _query(path: Path, query: str, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:

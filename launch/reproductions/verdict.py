@@ -46,17 +46,21 @@ class Verdict:
             return UNDECIDED
         return REPRODUCED if above == (self.rule.side == "above") else CONTRADICTED
 
-    def __str__(self) -> str:
+    @property
+    def numbers(self) -> str:
+        """The estimate, its interval and what it rests on."""
         interval = "no interval from one run" if math.isinf(self.high) else f"{self.low:.3g} to {self.high:.3g}"
-        number = "no finished runs" if not self.num else f"{self.estimate:.3g} ({interval}, n = {self.num})"
-        return f"{self.words}: {self.rule.claim}: {self.rule}: {number}"
+        return "no finished runs" if not self.num else f"{self.estimate:.3g} ({interval}, n = {self.num})"
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.rule.claim}: {self.rule}: {self.numbers}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict for `results.json`; numbers that are not finite become None."""
         numbers = {name: getattr(self, name) for name in ("estimate", "low", "high")}
         finite = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
         rule = {**asdict(self.rule), "words": str(self.rule)}
-        return {"verdict": self.words, **finite, "num": self.num, "rule": rule}
+        return {"verdict": self.words, **finite, "num": self.num, "numbers": self.numbers, "rule": rule}
 
 
 def judge(rule: Rule, outcomes: Outcomes) -> Verdict:

@@ -137,6 +137,14 @@ def restarts_if(outlasts_death: bool) -> dict[str, Any]:
     return {"max_restarts": -1} if outlasts_death else {}
 
 
+def patience_s(outlasts_death: bool) -> float:
+    """Return the seconds for which a question is repeated: none if another process follows one that dies.
+
+    Who asks then hears at once that it is out of reach, and goes on without the answer.
+    """
+    return 0.0 if outlasts_death else RETRY_S
+
+
 def was_started_anew() -> bool:
     """Return whether an earlier process of this Ray actor has died."""
     return bool(ray.get_runtime_context().was_current_actor_reconstructed)

@@ -16,7 +16,7 @@ import ray
 
 from laser.futures import claim, forward
 from laser.ports import Parameters, PortAwayError, PortClosedError, wait
-from launch.runtimes.ray_calls import RETRY_S, call_remote, remote_actor, restarts_if, was_started_anew
+from launch.runtimes.ray_calls import RETRY_S, call_remote, patience_s, remote_actor, restarts_if, was_started_anew
 
 _NAME = "the parameter store"
 _START_DEADLINE_S = 120.0
@@ -67,7 +67,7 @@ class RayParameters:
             )
 
         asked = call_remote(
-            lambda: self._handle.newest.remote(newer_than), _NAME, retry_s=0.0 if self._outlasts_death else RETRY_S
+            lambda: self._handle.newest.remote(newer_than), _NAME, retry_s=patience_s(self._outlasts_death)
         )
         asked.add_done_callback(settle)
         return answer

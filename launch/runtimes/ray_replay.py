@@ -40,6 +40,7 @@ from launch.runtimes.ray_calls import (
     RETRY_S,
     InOrder,
     call_remote,
+    patience_s,
     remote_actor,
     restarts_if,
     was_started_anew,
@@ -115,7 +116,7 @@ class RayReplay:
         return call_remote(
             lambda: self._handle.sample.options(concurrency_group="sample").remote(request),
             self._name,
-            retry_s=0.0 if self.outlasts_death else RETRY_S,
+            retry_s=patience_s(self.outlasts_death),
         )
 
     def write(self, writes: ColumnWrites) -> Future[WriteReceipt]:

@@ -7,7 +7,7 @@ import pytest
 
 from laser.futures import failed
 from laser.ports import PortAwayError, SampleRequest, wait
-from launch.runtimes import ray_parameters, ray_replay
+from launch.runtimes import ray_calls, ray_parameters, ray_replay
 
 # isort: split
 from ray.exceptions import ActorUnavailableError
@@ -28,10 +28,9 @@ class OutOfReach:
 
 @pytest.mark.parametrize("outlasts_death", [False, True])
 @pytest.mark.parametrize(
-    ("module", "make", "ask", "name"),
+    ("make", "ask", "name"),
     [
         (
-            ray_replay,
             lambda called, outlasts: ray_replay.RayReplay(
                 SimpleNamespace(sample=called), 1, 42, outlasts_death=outlasts
             ),
@@ -39,7 +38,6 @@ class OutOfReach:
             r"shard 1 of the replay \(process 42\)",
         ),
         (
-            ray_parameters,
             lambda called, outlasts: ray_parameters.RayParameters(SimpleNamespace(newest=called), outlasts),
             lambda port: port.newest(-1),
             "the parameter store",
@@ -47,10 +45,8 @@ class OutOfReach:
     ],
     ids=["shard", "store"],
 )
-def test_who_asks_waits_only_for_a_process_that_no_other_one_follows(
-    monkeypatch, module, make, ask, name, outlasts_death
-):
-    monkeypatch.setattr(module, "RETRY_S", 0.3)
+def test_who_asks_waits_only_for_a_process_that_no_other_one_follows(monkeypatch, make, ask, name, outlasts_death):
+    monkeypatch.setattr(ray_calls, "RETRY_S", 0.3)
     called = OutOfReach()
     with pytest.raises(PortAwayError, match=f"{name} cannot be reached"):
         wait(ask(make(called, outlasts_death)), 5, "the answer")
