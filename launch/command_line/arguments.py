@@ -295,9 +295,13 @@ def _with_values(
     if file_name is not None:
         try:
             listed = read_config_file(Path(file_name))
+            named = listed.pop("preset", None)
             base, problems = apply_overrides(base, listed, NOT_FLAGS, where=f"in {file_name}: ")
             if "resume" in listed:  # the file overrides the resumed run's settings, so the run must be known before
                 problems.append(Problem("resume", f"in {file_name}: is for the command line", "use --resume"))
+            if named is not None:
+                remedy = f"leave it out, and put {named} before --config"
+                problems.append(Problem("preset", f"in {file_name}: is for the command line", remedy))
         except ConfigError as error:
             problems = error.problems
     if "ray-address" in values:  # only one runtime can reach a cluster

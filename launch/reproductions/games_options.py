@@ -31,8 +31,8 @@ class GamesOptions:
 
 
 def asks_for_games(arguments: Sequence[str]) -> bool:
-    """Return whether a `laser sweep` command line is of several games or repeats."""
-    return any(_key_of(argument) in ("games", "repeats") for argument in arguments)
+    """Return whether a `laser sweep` command line has an option of several games or repeats."""
+    return any(_key_of(argument) in ("games", "repeats", "jobs") for argument in arguments)
 
 
 def take_options(arguments: Sequence[str]) -> tuple[list[str], GamesOptions]:
@@ -56,6 +56,9 @@ def take_options(arguments: Sequence[str]) -> tuple[list[str], GamesOptions]:
             problems.append(Problem(key, "needs a value", f"use --{key} VALUE"))
         else:
             texts[key] = text if equals else waiting.pop(0)
+    if texts.keys().isdisjoint(("games", "repeats")) and "jobs" in texts:
+        remedy = "--concurrent N sets how many members of one sweep train at the same time"
+        problems.append(Problem("jobs", "has no effect without --games or --repeats", remedy))
     options, found = apply_overrides(GamesOptions(), texts, all_texts=True)
     raise_problems([*problems, *found, *find_problems(options)])
     return rest, options

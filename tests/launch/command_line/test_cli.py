@@ -153,6 +153,13 @@ def test_a_file_cannot_resume(calls, capsys, tmp_path):
     assert calls == []
 
 
+def test_a_file_cannot_choose_the_preset(calls, capsys, tmp_path):
+    (tmp_path / "f.toml").write_text('preset = "pong"\nsteps = 5\n')
+    (line,) = errors(capsys, "train", "cartpole", "--config", "f.toml")
+    assert line == "error: preset: in f.toml: is for the command line; leave it out, and put pong before --config"
+    assert calls == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

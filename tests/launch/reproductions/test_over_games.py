@@ -107,6 +107,7 @@ def test_sets_are_their_games():
         (["--games", "a", "--repeats", "0"], "repeats: must be"),
         (["--games", "a", "--resume"], "resume: has no effect on several sweeps: the same command goes on"),
         (["--games", "a", "--restart"], "restart: has no effect on several sweeps"),
+        (["--jobs", "4"], "jobs: has no effect without --games or --repeats; --concurrent N sets how many members"),
     ],
 )
 def test_mistakes_are_one_line(words, message):

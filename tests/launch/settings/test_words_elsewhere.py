@@ -5,8 +5,10 @@ import pytest
 from launch.presets import load_preset
 from launch.settings.values import find_leaves
 from launch.settings.words_elsewhere import _OURS, our_key
+from launch.sweeps.sweep_options import sweep_leaves
 
 KEYS = {name: [leaf.key for leaf in find_leaves(load_preset(name))] for name in ("cartpole", "ppo", "rainbow", "sac")}
+KEYS["a sweep"] = [leaf.key for leaf in sweep_leaves()] + KEYS["cartpole"]
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,9 @@ KEYS = {name: [leaf.key for leaf in find_leaves(load_preset(name))] for name in 
         ("norm_obs", "ppo", "algorithm.normalize-observations"),
         ("norm_obs", "sac", None),
         ("colour", "sac", None),
+        ("n_trials", "a sweep", "sample"),
+        ("n_jobs", "a sweep", "concurrent"),
+        ("n_jobs", "cartpole", "num-actors"),
     ],
 )
 def test_a_word_leads_to_the_key_that_the_preset_has(word, preset, key):
