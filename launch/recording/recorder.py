@@ -198,15 +198,14 @@ class Recorder:
         with self._lock:
             self._last.pop(source, None)
 
-    def rewind_learner(self, state: Mapping[str, Any] | None) -> None:
+    def rewind_learner(self, earlier: Mapping[str, float]) -> None:
         """Let the learner's counters continue from an earlier state, from which a new learner continues.
 
         Args:
-            state: an earlier result of `state_dict`; None: the learner counts from 0.
+            earlier: the learner's counters then, from `counters_of`; {}: it counts from 0.
         """
         with self._lock:
             now = self._clock()
-            earlier = {} if state is None else state["last"].get(_LEARNER, {})
             for name, total in self._last.get(_LEARNER, {}).items():
                 self._totals[name] += earlier.get(name, 0.0) - total
             self._last[_LEARNER] = dict(earlier)
@@ -223,6 +222,11 @@ class Recorder:
         with self._lock:
             values = self._gauges.get(name)
             return None if values is None else _mean_of_sources(values)
+
+    def counters_of(self, source: str) -> dict[str, float]:
+        """Return the newest values of a source's counters since the source's start."""
+        with self._lock:
+            return dict(self._last.get(source, {}))
 
     def last(self, source: str, counter: str) -> float:
         """Return the newest value of a source's counter since the source's start."""

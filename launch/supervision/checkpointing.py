@@ -148,6 +148,17 @@ class SavedMember(SavedShards):
         return int(self.checkpoint.state["tree"]["numbers"]["num_steps"])
 
     @property
+    def name(self) -> str:
+        """The checkpoint's name."""
+        return self.checkpoint.path.name
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """The learner's counters as the recorder knew them."""
+        counters: Mapping[str, float] = self.recorder["last"].get("learner", {})
+        return counters
+
+    @property
     def recorder(self) -> dict[str, Any]:
         """The recorder's state."""
         state: dict[str, Any] = self.checkpoint.state["recorder"]

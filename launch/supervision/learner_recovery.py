@@ -1,4 +1,4 @@
-"""The recovery of a member whose learner died: another learner continues from the newest checkpoint."""
+"""The recovery of a member whose learner died: another learner continues from its newest state."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from launch.errors import NothingToResumeError
 from launch.recording.recorder import Recorder
 from launch.supervision.checkpointing import SavedMember
 from launch.supervision.initial_weights import read_initial_weights
+from launch.supervision.learner_backup import KeptLearner, LearnerBackup
 from launch.topology import Topology
 from learner.learner import Learner
 
@@ -31,9 +32,10 @@ _UNKNOWN_VERSIONS = 10_000
 class LearnerRecovery:
     """Puts another learner in the place of one that died. Used from one thread; only `finish` waits for the new one.
 
-    The new learner continues from the newest checkpoint, or from the initial weights if there is none yet. The replay
-    stays as it is, and so do the actors, which act with the newest parameters until there are newer ones. Versions are
-    numbered above all that were published. Where learners have GPUs and none is left, the new one waits for a node.
+    It continues from the newest checkpoint or copy in memory, or from the initial weights if there is neither yet. The
+    replay stays as it is, and so do the actors, which act with the newest parameters until there are newer ones.
+    Versions are numbered above all that were published. Where learners have GPUs and none is left, the new one waits
+    for a node.
 
     Args:
         topology: the member's components.
@@ -52,7 +54,8 @@ class LearnerRecovery:
     ):
         self._topology, self._recorder = topology, recorder
         self._newest, self._say = newest, say
-        self._state: SavedMember | None = None
+        self._backup = LearnerBackup(topology, recorder)
+        self._state: SavedMember | KeptLearner | None = None
         self._taking_over: Future[str] | None = None
         self._begun_at = 0.0
         self._waits_since: float | None = None  # for a place
@@ -69,6 +72,10 @@ class LearnerRecovery:
     def waits_for_place(self) -> bool:
         """Whether a new learner waits for a node that has a place for it."""
         return self._waits_since is not None
+
+    def back_up(self) -> None:
+        """Keep a copy of the learner in memory, from which another one continues; at every look while it learns."""
+        self._backup.look()
 
     def begin(self, *, is_said: bool = False) -> None:
         """Start another learner in the place of the dead one, as soon as there is a place for it.
@@ -92,11 +99,7 @@ class LearnerRecovery:
         for shard in topology.shards:
             with suppress(PortError):  # a shard that does not answer serves no samples either
                 shard.end_samples(topology.member.number)
-        try:
-            self._state = self._newest()
-        except NothingToResumeError:
-            self._say(f"{topology.learner.name} died, and no checkpoint is left from which another one could continue")
-            raise
+        self._state = self._newest_state()
         published = self._newest_published()
         line = self._count_lost(published)
         if not is_said:
@@ -107,7 +110,7 @@ class LearnerRecovery:
         if published < 0:  # the store has ended, too
             self._first_version += _UNKNOWN_VERSIONS
         self._first_updates = 0 if self._state is None else self._state.num_updates
-        self._recorder.rewind_learner(None if self._state is None else self._state.recorder)
+        self._recorder.rewind_learner({} if self._state is None else self._state.counters)
         state = None if self._state is None else self._state.learner(replay_restored=True)
         self._taking_over = topology.learner.call(Learner.take_over, self._first_version, state)
         self._begun_at = time.monotonic()
@@ -153,6 +156,18 @@ class LearnerRecovery:
                 raise NoPlaceError(f"{self._topology.learner.name} has ended, and there is no place for another one")
             time.sleep(_LOOK_INTERVAL_S)
 
+    def _newest_state(self) -> SavedMember | KeptLearner | None:
+        kept = self._backup.newest()
+        try:
+            saved = self._newest()
+        except NothingToResumeError:
+            if kept is None:
+                name = self._topology.learner.name
+                self._say(f"{name} died, and no checkpoint is left from which another one could continue")
+                raise
+            return kept
+        return kept if kept is not None and (saved is None or saved.num_updates <= kept.num_updates) else saved
+
     def _look_for_place(self, since: float) -> None:
         now = time.monotonic()
         if now - since > PLACE_DEADLINE_S:
@@ -191,7 +206,7 @@ class LearnerRecovery:
         self._lost["updates_lost/died"] += lost
         self._recorder.report(Report("supervisor", dict(self._lost)))
         how = (
-            f"another one continues from {self._state.checkpoint.path.name}"
+            f"another one continues from {self._state.name}"
             if self._state is not None
             else "there is no checkpoint yet, another one starts from the initial weights"
         )

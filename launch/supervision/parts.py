@@ -95,6 +95,8 @@ class Parts:
                 if has_died:
                     self._end_account(worker)
                 raise failure
+        if config.outlasts_deaths and not self.recovery.is_under_way:
+            self.recovery.back_up()
 
     def look_at_served(self) -> None:
         """Let the store and the shards that died begin again, as often as their budgets allow."""

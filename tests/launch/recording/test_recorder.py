@@ -352,10 +352,10 @@ def test_in_lockstep_a_curve_does_not_depend_on_the_clock(tmp_path, clock):
 def test_a_new_learner_counts_on_from_the_state_that_it_continues_from(recorder, clock):
     recorder.report(Report("actor/0", {"env_steps": 100}))
     recorder.report(Report("learner", {"learner_steps": 7}))
-    state = recorder.state_dict()
+    earlier = recorder.counters_of("learner")
     recorder.report(Report("actor/0", {"env_steps": 200}))
     recorder.report(Report("learner", {"learner_steps": 20, "time/publish": 1.5}))
-    recorder.rewind_learner(state)
+    recorder.rewind_learner(earlier)
     assert recorder.last("learner", "learner_steps") == 7
     snapshot = recorder.snapshot()
     assert (snapshot.env_steps, snapshot.learner_steps, snapshot.counters["time/publish"]) == (200, 7, 0.0)
@@ -363,7 +363,7 @@ def test_a_new_learner_counts_on_from_the_state_that_it_continues_from(recorder,
     clock.now += 1.0
     assert recorder.snapshot().learner_steps == 9
     assert recorder.snapshot().learner_steps_per_second >= 0.0
-    recorder.rewind_learner(None)
+    recorder.rewind_learner({})
     recorder.report(Report("learner", {"learner_steps": 3}))
     assert recorder.snapshot().learner_steps == 3
 

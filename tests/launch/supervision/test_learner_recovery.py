@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 import time
 from dataclasses import replace
@@ -18,7 +19,7 @@ from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.runtimes.local_runtime import LocalRuntime
 from launch.runtimes.runtime import NotPlacedError, WorkerDiedError
-from launch.supervision import learner_recovery, parts
+from launch.supervision import learner_backup, learner_recovery, parts
 from launch.supervision.checkpointing import read_newest, save_member
 from launch.supervision.free import FreeSchedule
 from launch.supervision.member_supervisor import MemberSupervisor
@@ -233,6 +234,95 @@ def test_where_no_checkpoint_verifies_the_run_ends_instead_of_beginning_anew(mem
     with pytest.raises(NothingToResumeError, match=r"no checkpoint under .* verifies: .*state\.json"):
         member.until(lambda: False, member.check)
     assert member.said == ["learner died, and no checkpoint is left from which another one could continue"]
+
+
+def backed_up(member, monkeypatch, num_updates=20):
+    """Let a member learn, keep a copy of its learner in memory, and return the copy's updates."""
+    monkeypatch.setattr(learner_backup, "_INTERVAL_S", 0.0)
+    monkeypatch.setattr(learner_backup, "_MOST_SHARE", 1.0)
+    recovery = member.supervisor.parts.recovery
+    member.learn(num_updates)
+    until = member.updates() + 1
+    member.until(lambda: kept_updates(member) >= until, recovery.back_up)
+    return kept_updates(member)
+
+
+def kept_updates(member):
+    newest = member.supervisor.parts.recovery._backup._newest
+    return -1 if newest is None else newest.num_updates
+
+
+def recovered(member):
+    return member.topology.learner.incarnation and not member.supervisor.is_recovering
+
+
+def test_another_learner_continues_from_a_copy_in_memory_that_is_newer_than_the_checkpoint(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(20)
+    member.save()
+    kept = backed_up(member, monkeypatch)
+    learner = member.kill(monkeypatch)
+    states = []
+    restore = Learner._restore
+    monkeypatch.setattr(Learner, "_restore", lambda self, state: (states.append(state), restore(self, state)))
+    member.until(lambda: recovered(member), member.check)
+    assert [state["numbers"]["num_steps"] for state in states] == [kept]
+    lost = learner.num_updates - kept
+    assert member.counters["updates_lost/died"] == lost
+    assert member.said == [
+        f"learner died: another one continues from update {kept:,}, of which there is a copy in memory; "
+        f"{lost} updates are lost"
+    ]
+    member.learn(20)
+    counters, _ = settled(member)
+    assert counters["learner_steps"] == member.topology.learner._host._component.num_updates
+
+
+def test_a_checkpoint_that_is_newer_than_the_copy_in_memory_counts(member, monkeypatch):
+    member.supervisor.start()
+    backed_up(member, monkeypatch)
+    member.learn(20)
+    path = member.save()
+    member.kill(monkeypatch)
+    member.until(lambda: recovered(member), member.check)
+    assert f"another one continues from {path.name}; " in member.said[0]
+
+
+def test_a_copy_in_memory_with_numbers_that_are_not_finite_is_of_no_use(member, monkeypatch):
+    member.supervisor.start()
+    path = member.save()
+    backed_up(member, monkeypatch)
+    tensors = member.supervisor.parts.recovery._backup._newest.state["tensors"]["networks"]
+    next(iter(tensors.values())).view(-1)[0] = float("nan")
+    member.kill(monkeypatch)
+    member.until(lambda: recovered(member), member.check)
+    assert f"another one continues from {path.name}; " in member.said[0]
+
+
+def test_where_no_checkpoint_verifies_a_copy_in_memory_carries_the_run_on(member, monkeypatch):
+    member.supervisor.start()
+    member.learn(5)
+    (member.save() / "state.json").write_text("{}")
+    kept = backed_up(member, monkeypatch)
+    member.kill(monkeypatch)
+    member.until(lambda: recovered(member), member.check)
+    assert f"another one continues from update {kept}, " in member.said[0]
+
+
+def test_a_copy_for_which_there_is_no_room_is_not_kept(member, monkeypatch):
+    monkeypatch.setattr(learner_backup, "_MOST_BYTES", 1000)
+    backup = member.supervisor.parts.recovery._backup
+    member.until(lambda: backup._due_at == math.inf, backup.look)
+    assert backup.newest() is None
+
+
+@pytest.mark.parametrize("outlasts", [True, False])
+def test_a_learner_is_copied_where_another_one_may_take_its_place(member, monkeypatch, outlasts):
+    monkeypatch.setattr(type(member.plan.config), "outlasts_deaths", outlasts)
+    asked = []
+    monkeypatch.setattr(learner_backup.LearnerBackup, "look", lambda self: asked.append(1))
+    member.check()
+    assert bool(asked) == outlasts
 
 
 def without_a_place(member, monkeypatch):
