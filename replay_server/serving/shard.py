@@ -309,6 +309,7 @@ class Shard:
                     store.release(self._members[number].drop_queue("no_reader"))
                 if not away or not store.make_room(len(keep), num_blocks):
                     lacks = "no room: all stored unrolls wait in online queues"
+                    self._check_that_room_comes()
             if lacks:
                 call.lacks = lacks
                 if call.members <= self._ended:
@@ -340,6 +341,16 @@ class Shard:
         self._ledger.rejected.update(rejected)
         self._ledger.lost += plan.num_lost
         return receipt
+
+    def _check_that_room_comes(self) -> None:
+        """Raise `PortError` if all queued unrolls wait for learners that wait for more of them."""
+        waiting = {number: member.queue for number, member in self._members.items() if member.queue}
+        if all(self._warming_up(number) and math.isinf(self._lease_end(number)) for number in waiting):
+            why, key = self._store.why_full()
+            raise PortError(
+                f"no room: {sum(map(len, waiting.values()))} unrolls {why} and wait for the learner, which takes none "
+                f"yet ({self._stored_ever()} env steps are stored); raise {key}, or lower replay.min-steps"
+            )
 
     def _stored_ever(self) -> int:
         return sum(member.limiter.inserted_steps for member in self._members.values())

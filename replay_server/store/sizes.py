@@ -66,8 +66,9 @@ def shard_sizes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[Member
     if not raw_bytes:
         return ShardSizes(capacity_pages, num_pages, 0, pages_bytes + index_bytes + column_bytes)
     budget = frame_bytes(spec, num_pages)
-    at_least = num_pages * (raw_bytes + 2 * BLOCK_BYTES * len(spec.frames))
-    derived = max(budget, min(at_least, SMALL_BYTES))
+    uncompressed = raw_bytes + 2 * BLOCK_BYTES * len(spec.frames)  # of one unroll
+    num_held = _num_held(unroll_length, [settings.share(config.num_shards) for settings in members])
+    derived = max(budget, min(num_pages * uncompressed, max(SMALL_BYTES, num_held * uncompressed)))
     arena_bytes = max(config.capacity_bytes // config.num_shards or derived, BLOCK_BYTES)
     num_blocks = arena_bytes // BLOCK_BYTES
     arena_book_bytes = num_blocks * (4 + 4) + num_pages * len(spec.frames) * (4 + 8)
@@ -83,6 +84,18 @@ def frame_bytes(spec: UnrollSpec, num_unrolls: int) -> int:
 def replay_bytes(spec: UnrollSpec, config: ReplayConfig, members: Sequence[MemberSettings]) -> int:
     """Return the total bytes of all shards of a config."""
     return config.num_shards * shard_sizes(spec, config, members).num_bytes
+
+
+def _num_held(unroll_length: int, members: Sequence[MemberSettings]) -> int:
+    """Return the unrolls that a shard must hold whatever their frames compress to, or its members wait for ever.
+
+    Unrolls in online queues cannot be forgotten, and learners take none before `min_steps`; beside them there must be
+    room for one message.
+    """
+    queued = [
+        max(each.online_capacity, -(-each.rate.min_steps // unroll_length)) for each in members if each.online_capacity
+    ]
+    return sum(queued) + max((each.rate.max_insert_steps // unroll_length for each in members), default=0)
 
 
 def _raw_frame_bytes(spec: UnrollSpec) -> int:

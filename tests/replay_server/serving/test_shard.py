@@ -15,14 +15,15 @@ from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.serving.shard import Shard
 
 SPEC = make_spec()
+FRAMES = make_spec(frames=True)
 
 
 @pytest.fixture
 def make_shard():
     shards = []
 
-    def make(*members, capacity_steps=400, **kwargs):
-        shards.append(Shard(SPEC, ReplayConfig(capacity_steps=capacity_steps), members, **kwargs))
+    def make(*members, capacity_steps=400, spec=SPEC, config=None, **kwargs):
+        shards.append(Shard(spec, config or ReplayConfig(capacity_steps=capacity_steps), members, **kwargs))
         return shards[-1]
 
     yield make
@@ -88,6 +89,23 @@ def test_a_batch_and_a_message_do_not_wait_for_each_other(make_shard):
     # The queue took no more than it had to: one message beyond its room.
     assert shard.stats().result().members[0].online_queued in (1, 4)
     shard.check_valid()
+
+
+def test_a_message_without_room_fails_if_the_learner_waits_for_it_too(make_shard):
+    """Frames fill their room before the warm-up is over: the learner would take none of them, and wait for more."""
+    config = ReplayConfig(capacity_steps=400, capacity_bytes=20_000)
+    shard = make_shard(MemberSettings(0, online_capacity=2, rate=RateLimit(min_steps=400)), spec=FRAMES, config=config)
+    source = Stream(FRAMES, np.random.default_rng(0), mean_length=None)
+    inserts = [shard.insert(source.next_unroll())]
+    while inserts[-1].done():
+        inserts.append(shard.insert(source.next_unroll()))
+    assert len(inserts) > 3, "nothing was queued"
+    asked = shard.sample(SampleRequest(0, 1))  # from now on the learner is there, and waits for the warm-up
+    with pytest.raises(
+        PortError, match=r"no room: \d+ unrolls fill a shard's [\d,]+ bytes of frames .*raise replay\.cap"
+    ):
+        wait(inserts[-1], 5, "insert")
+    asked.cancel()
 
 
 def test_one_member_that_stands_still_does_not_hold_up_another(make_shard):

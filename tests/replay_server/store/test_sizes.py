@@ -5,7 +5,7 @@ from replay_helpers import make_atari_spec, make_real_spec, make_spec
 
 from laser.ports import ColumnSpec
 from replay_server.config import ReplayConfig
-from replay_server.member_settings import MemberSettings
+from replay_server.member_settings import MemberSettings, RateLimit
 from replay_server.samplers.prioritized import Prioritized
 from replay_server.store.sizes import replay_bytes, shard_sizes
 from replay_server.store.store import Store
@@ -55,3 +55,14 @@ def test_a_small_replay_holds_frames_that_do_not_compress():
     spec = make_atari_spec()
     sizes = shard_sizes(spec, ReplayConfig(capacity_steps=320), [MemberSettings(0, online_capacity=64)])
     assert sizes.arena_bytes >= sizes.num_pages * 24 * 84 * 84
+
+
+def test_what_waits_for_the_learner_has_room_whatever_it_compresses_to():
+    """Unrolls in queues are not forgotten, and none is taken before `min_steps`: without room all would wait."""
+    spec, raw_bytes = make_atari_spec(), 24 * 84 * 84
+    large = ReplayConfig(capacity_steps=100_000)
+    rate = RateLimit(min_steps=80_000, max_insert_steps=320)
+    queued = MemberSettings(0, online_capacity=64, rate=rate)
+    assert shard_sizes(spec, large, [queued]).arena_bytes >= (4_000 + 16) * raw_bytes
+    few = MemberSettings(0, rate=rate)  # without a queue any unroll may be forgotten
+    assert shard_sizes(spec, large, [few]).arena_bytes < 1_000 * raw_bytes
