@@ -123,7 +123,7 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
     stdout = FailingStream(sys.stdout, is_lossy=False)
     try:
         with redirect_stdout(cast("TextIO", stdout)), redirect_stderr(stream), warnings.catch_warnings():
-            warnings.showwarning = partial(_show_warning, stream)
+            warnings.showwarning = partial(_show_warning, stream, set())
             exit_code = command()
             stdout.flush()
         return exit_code
@@ -167,6 +167,7 @@ def run_reporting(command: Callable[[], int], stderr: TextIO | None = None) -> i
 
 def _show_warning(
     stream: TextIO,
+    shown: set[str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -174,8 +175,11 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning of LASER as one line, without its source line, which does not help a user."""
+    """Print a warning of LASER as one line, once, and without its source line, which does not help a user."""
     if any(Path(filename).is_relative_to(package) for package in _OURS):
-        print(f"warning: {' '.join(str(message).split())}", file=stream)
+        words = " ".join(str(message).split())
+        if words not in shown:
+            print(f"warning: {words}", file=stream)
+        shown.add(words)
     else:
         (file or stream).write(warnings.formatwarning(message, category, filename, lineno, line))

@@ -24,6 +24,7 @@ __all__ = [
     "default_emulation_threads",
     "describe_environment",
     "make_environment",
+    "settings_without_effect",
     "task_ids",
     "tasks_of",
 ]
@@ -104,11 +105,26 @@ def _check_flags(suite: Suite, config: EnvironmentConfig) -> None:
     if config.wrappers and "wrappers" not in suite.flags:
         wrong = f"{suite.name} environments cannot be wrapped"
         raise ConfigError([Problem("environment.wrappers", wrong, "leave it out")])
-    idle = [
-        f"--environment.{key_of(field.name)}"
+    idle = [f"--environment.{key_of(name)}" for name in _idle(suite, config)]
+    if idle:
+        warnings.warn(f"{', '.join(idle)}: no effect on {suite.name} environments", UserWarning, stacklevel=2)
+
+
+def settings_without_effect(id: str, config: EnvironmentConfig) -> list[str]:
+    """Return the fields of a config that ask for something which none of an id's suites does.
+
+    Raises:
+        ConfigError: the id names no environment.
+    """
+    suites = {suite.name: suite for suite in map(find_suite, task_ids(id))}.values()
+    idle = [_idle(suite, config) for suite in suites]
+    return [name for name in idle[0] if all(name in each for each in idle)]
+
+
+def _idle(suite: Suite, config: EnvironmentConfig) -> list[str]:
+    return [
+        field.name
         for field in dataclasses.fields(config)
         if field.name not in suite.flags | _COMMON_FLAGS
         and getattr(config, field.name) not in (field.default, False)  # a flag that is off asks for nothing
     ]
-    if idle:
-        warnings.warn(f"{', '.join(idle)}: no effect on {suite.name} environments", UserWarning, stacklevel=2)

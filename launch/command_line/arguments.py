@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from laser.config import ConfigError, Problem, field_infos, find_problems, key_of, raise_problems
 from laser.environments import task_ids
 from launch.command_line.flags import Arguments, split_arguments, split_named, surplus, switches_of, without_value
 from launch.command_line.resume_options import ResumeOptions
 from launch.errors import NothingToResumeError
-from launch.presets import find_presets, load_preset, recommend
+from launch.presets import find_presets, fit_environment, load_preset, recommend
 from launch.records.run_record import newest_run, read_record, saved_config
 from launch.records.trust import trust_run
 from launch.settings.toml_file import read_config_file
@@ -292,6 +292,7 @@ def _with_values(
 ) -> tuple[TrainConfig, list[Problem]]:
     problems: list[Problem] = []
     base = apply_choices(base, values)  # the file may set values of a section that a flag chooses
+    listed: dict[str, Any] = {}
     if file_name is not None:
         try:
             listed = read_config_file(Path(file_name))
@@ -307,7 +308,7 @@ def _with_values(
     if "ray-address" in values:  # only one runtime can reach a cluster
         base = dataclasses.replace(base, runtime="ray")
     config, found = apply_overrides(base, values, NOT_FLAGS, all_texts=True)
-    return config, [*problems, *found]
+    return fit_environment(config, {*listed, *values}), [*problems, *found]
 
 
 def _with_section(config: C, section: str, texts: Mapping[str, str], missing: str) -> tuple[C, list[Problem]]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from laser.config import ConfigError, Problem, find_problems, raise_mistyped, raise_problems
+from laser.config import ConfigError, Problem, find_problems, key_of, raise_mistyped, raise_problems
 from laser.discovery import read_first_lines
 from launch.presets._fitting import find_fitting
 from launch.presets._recommended import Recommendation, recommend, recommend_for
@@ -26,6 +26,7 @@ __all__ = [
     "change",
     "find_fitting",
     "find_presets",
+    "fit_environment",
     "load_preset",
     "recommend",
     "recommend_for",
@@ -78,4 +79,26 @@ def change(config: TrainConfig, values: Mapping[str, Any]) -> TrainConfig:
     raise_mistyped({"config": (config, TrainConfig), "values": (values, Mapping[str, Any])})
     changed, problems = apply_overrides(config, values, NOT_FLAGS)
     raise_problems([*problems, *find_problems(changed)])
-    return changed
+    return fit_environment(changed, values)
+
+
+def fit_environment(config: TrainConfig, given: Collection[str]) -> TrainConfig:
+    """Return a config without those of its preset's settings that its environment does not have.
+
+    A preset for Atari, for example, may have sticky actions, which other environments with pictures do not know.
+
+    Args:
+        config: a preset with changes.
+        given: keys of the changes; these settings stay, so that the user hears that they have no effect.
+    """
+    if "env" not in given:
+        return config
+    from laser.environments import settings_without_effect
+
+    try:
+        idle = settings_without_effect(config.env, config.environment)
+    except ConfigError:
+        return config  # an unknown environment is said with all other mistakes
+    plain = type(config.environment)()
+    dropped = {name: getattr(plain, name) for name in idle if f"environment.{key_of(name)}" not in map(key_of, given)}
+    return dataclasses.replace(config, environment=dataclasses.replace(config.environment, **dropped))

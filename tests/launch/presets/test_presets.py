@@ -11,6 +11,7 @@ from laser.specs import (
     MultiDiscreteActions,
     VectorSpec,
 )
+from launch.command_line.arguments import parse_train
 from launch.presets import TASKS, find_presets, load_preset, recommend, recommend_for
 from launch.settings.train_config import TrainConfig
 
@@ -157,3 +158,22 @@ def test_the_presets_of_ners_have_its_table_b_1():
     td3 = load_preset("ners_td3").algorithm
     assert (td3.policy_delay, td3.target_interval) == (2, 1)
     assert (td3.exploration_std, td3.target_noise, td3.target_noise_clip) == (0.1, 0.2, 0.5)
+
+
+def test_an_environment_of_another_suite_has_none_of_the_preset_s_settings_that_it_does_not_know():
+    preset = load_preset("atari_small")
+    assert preset.environment.sticky_actions == 0.25
+    assert load_preset("atari_small", {"env": "CarRacing-v3"}).environment.sticky_actions == 0.0
+    assert load_preset("atari_small", {"env": "ALE/Breakout-v5"}).environment.sticky_actions == 0.25
+    asked = load_preset("atari_small", {"env": "CarRacing-v3", "environment.sticky_actions": 0.5})
+    assert asked.environment.sticky_actions == 0.5, "the user is told that it has no effect"
+
+
+def test_the_command_line_drops_them_too_but_not_what_is_given(tmp_path):
+    config = parse_train(["atari_small", "--env", "CarRacing-v3"])
+    assert config.environment.sticky_actions == 0.0
+    file = tmp_path / "mine.toml"
+    file.write_text('env = "CarRacing-v3"\n')
+    assert parse_train(["atari_small", "--config", str(file)]).environment.sticky_actions == 0.0
+    file.write_text('env = "CarRacing-v3"\n[environment]\nsticky-actions = 0.5\n')
+    assert parse_train(["atari_small", "--config", str(file)]).environment.sticky_actions == 0.5
