@@ -84,6 +84,7 @@ def page() -> str:
     figures = [load_figure(name) for name in find_names() if name.partition("/")[0] in _OF_A_PAPER]
     with_runs = [figure for figure in figures if figure.has_runs]
     done = [figure for figure in with_runs if _kept(figure) and not _kept(figure)["failures"]]
+    whole = [figure.name for figure in with_runs if _is_whole(figure)]
     lines = [
         "# Every figure and table of the five papers",
         "",
@@ -92,8 +93,9 @@ def page() -> str:
         "",
         f"Of {len(figures)} figures and tables {len(with_runs)} have something to run, and {len(done)} of these were",
         "run here to their end at their smallest size (`--small`): short runs, small nets, other games. That shows",
-        "that they run, and cannot show whether a paper is right; longer runs of what the papers claim are in",
-        "[claims.md](claims.md) and [results.md](results.md).",
+        "that they run, and cannot show whether a paper is right. Longer runs stand beside them where there are some,",
+        f"at the paper's own size for {' and '.join(whole) or 'none yet'}; others are in [claims.md](claims.md) and",
+        "[results.md](results.md).",
         "",
     ]
     return "\n".join([*lines, *(line for paper in _OF_A_PAPER for line in _of_paper(paper, figures))])
@@ -123,7 +125,7 @@ def _of_figure(figure: Figure) -> Iterator[str]:
     for line in figure.missing:
         yield f"* Not here: {line}."
     yield ""
-    for longer, size in ((False, "smallest size"), (True, "longer")):
+    for longer, size in ((False, "smallest size"), (True, "the paper's size" if _is_whole(figure) else "longer")):
         if _kept(figure, longer):
             yield f"![{figure.name}, {size}](pictures/reproduced/{file_of(figure.name, longer)}.png)"
             yield ""
@@ -149,7 +151,10 @@ def _what_came_out(figure: Figure) -> Iterator[str]:
     small = f"laser reproduce {figure.name} --small"
     if not _kept(figure):
         yield f"* Here: not run yet (`{small}`)."
-    for kept, words in ((_kept(figure), "Here"), (_kept(figure, longer=True), "Longer")):
+    for kept, words in (
+        (_kept(figure), "Here"),
+        (_kept(figure, longer=True), "Here, at the paper's size" if _is_whole(figure) else "Longer"),
+    ):
         if not kept:
             continue
         minutes = max(1, round(kept["seconds"] / 60.0))
@@ -160,6 +165,11 @@ def _what_came_out(figure: Figure) -> Iterator[str]:
             yield f"    * {verdict}: {claim}" + (f": {numbers}." if numbers else ".")
         for name, line in kept["failures"].items():
             yield f"    * failed: {name}: {line}"
+
+
+def _is_whole(figure: Figure) -> bool:
+    """Whether the longer reproduction that is kept has the size of the paper's."""
+    return _kept(figure, longer=True).get("command") == command_of(figure.name, {})
 
 
 def _kept(figure: Figure, longer: bool = False) -> dict[str, Any]:
