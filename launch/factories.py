@@ -25,6 +25,7 @@ from laser.ports import ParameterPort, ReplayPort
 from laser.prioritization.base import Prioritizer
 from laser.specs import has_pictures
 from laser.torch_threads import flush_denormals, set_torch_threads
+from laser.waiting import waiting_for
 from launch.planning.computing import learner_threads, placed_device
 from launch.planning.member_plan import MemberPlan
 from learner.learner import Learner
@@ -172,14 +173,34 @@ def make_log(
         side_by_side: episodes that are played side by side, at most.
         num_passes: passes over the log.
     """
-    log = MinariLog(name, member.environment, member.config.environment.picture_rule)
-    needs = member.algorithm.behaviour.keys() & POLICY_STATISTICS
+    log = _read_log(member, name)
     behaviour = None
-    if needs and not all(needs <= log.episode(number).mu.keys() for number in range(len(log))):
-        behaviour = clone_behaviour(log, member.environment, member.seed("behaviour"))
+    if not all(_holds_behaviour(member, log, number) for number in range(len(log))):
+        with waiting_for(f"a policy to be fitted to the actions of {name}"):
+            behaviour = clone_behaviour(log, member.environment, member.seed("behaviour"))
     numbers = np.arange(len(log))[index % num_shares :: num_shares]
     seed = member.seed("environment", index)
     return LogEnvironments(log, min(side_by_side, len(numbers)), seed, numbers, behaviour, num_passes)
+
+
+def note_fitted_behaviour(member: MemberPlan) -> str:
+    """Return a line if a policy is to be fitted to the actions of the member's log, as its first episode shows."""
+    config = member.config
+    name = config.offline or ("" if config.resume else config.init_replay)
+    if not name or _holds_behaviour(member, _read_log(member, name), 0):
+        return ""
+    why = f"{name} does not say how its actions were chosen, which {config.algorithm.name} needs"
+    return f"{why}: a policy is fitted to them first"
+
+
+def _read_log(member: MemberPlan, name: str) -> MinariLog:
+    return MinariLog(name, member.environment, member.config.environment.picture_rule)
+
+
+def _holds_behaviour(member: MemberPlan, log: MinariLog, number: int) -> bool:
+    """Whether an episode of a log holds the statistics of the behaviour that the member's algorithm needs."""
+    needs = member.algorithm.behaviour.keys() & POLICY_STATISTICS
+    return not needs or needs <= log.episode(number).mu.keys()
 
 
 def make_evaluator(member: MemberPlan, incarnation: int) -> Evaluator:

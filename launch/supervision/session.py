@@ -17,6 +17,7 @@ from laser.environments import task_ids
 from laser.waiting import waiting_for
 from launch.commands import resume_command
 from launch.errors import LaunchError, NothingToResumeError, StoppedError
+from launch.factories import note_fitted_behaviour
 from launch.planning.busy_cores import note_busy_cores
 from launch.planning.member_plan import MemberPlan
 from launch.planning.needs import Needs
@@ -433,11 +434,13 @@ class _Session:
             recorder.track(tracker)
 
     def _notes(self) -> list[str]:
-        """Return what the user should know about devices, cores and missing packages."""
+        """Return what the user should know about devices, logs, cores and missing packages."""
         devices = dict.fromkeys(member.device.note for member in self._plan.members if member.device.note)
+        fitted = note_fitted_behaviour(self._plan.members[0])
         busy = note_busy_cores(self._plan.members[0])
         warnings = filter(None, [*self._runtime.notes, note_missing_tensorboard(), busy])
-        return [*(f"note: {note}" for note in devices), *(f"warning: {note}" for note in warnings)]
+        notes = [*devices, *([fitted] if fitted else [])]
+        return [*(f"note: {note}" for note in notes), *(f"warning: {note}" for note in warnings)]
 
     def _say(self, lines: Sequence[str]) -> None:
         for line in () if self._config.quiet else dict.fromkeys(lines):

@@ -99,6 +99,15 @@ def test_each_algorithm_of_real_actions_learns_from_a_log(tmp_path, carts, prese
     assert math.isfinite(result.mean_return)
 
 
+@pytest.mark.parametrize(("preset", "is_fitted"), [("cartpole", True), ("sac_pendulum", False)])
+def test_a_run_says_that_a_policy_is_fitted_to_the_actions_of_its_log(tmp_path, carts, capsys, preset, is_fitted):
+    log = LOG if is_fitted else "minari:tests/pendulum-v0"
+    words = ["--offline", log, "--steps", "400", "--run-dir", str(tmp_path / "run"), "--replay.min-steps", "256"]
+    assert main(["train", preset, *words]) == 0
+    said = f"note: {log} does not say how its actions were chosen, which laser needs: a policy is fitted to them first"
+    assert (said in capsys.readouterr().err) == is_fitted
+
+
 def test_returns_are_those_of_evaluations_and_never_the_logs(tmp_path, carts):
     result = laser.train(config_of("dqn_cartpole", tmp_path / "run", steps=1500, **{"evaluation.interval": 500}))
     path = tmp_path / "run" / "metrics.db"
