@@ -9,10 +9,18 @@ from collections.abc import Sequence
 NUM_POINTS, LAST = 20, 0.1
 
 
-def curve(returns: Sequence[tuple[float, float]], steps: int) -> list[tuple[float, float]]:
-    """Return `NUM_POINTS` points, less those before any return: env steps, and the mean since the point before."""
+def curve(returns: Sequence[tuple[float, float]], steps: int, ended_at: int) -> list[tuple[float, float]]:
+    """Return points of a run: env steps, and the mean return since the point before.
+
+    There are `NUM_POINTS` over all env steps, less those before any return and those that begin after the run's end.
+
+    Args:
+        returns: (env steps, return).
+        steps: env steps that the run was to have.
+        ended_at: env steps that it had.
+    """
     ends = [steps * index / NUM_POINTS for index in range(NUM_POINTS + 1)]
-    points = [(end, mean_between(returns, begin, end)) for begin, end in itertools.pairwise(ends)]
+    points = [(end, mean_between(returns, begin, end)) for begin, end in itertools.pairwise(ends) if begin < ended_at]
     return [(at, round(value, 3)) for at, value in points if value is not None]
 
 

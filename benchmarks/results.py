@@ -103,7 +103,7 @@ def run_laser(row: Row, seed: int) -> dict[str, Any]:
             curve_points.final(returns, row.steps),
         ),
         "seconds": round(result["seconds"], 1),
-        "curve": curve_points.curve(returns, row.steps),
+        "curve": curve_points.curve(returns, row.steps, result["env_steps"]),
     }
 
 

@@ -80,7 +80,7 @@ def sweep(game: Game, arm: str, seed: int) -> dict[str, Any]:
         members = [
             read_series(member / "metrics.db", "charts/episodic_return") for member in (run_dir / "members").iterdir()
         ]
-    curves = [dict(curve_points.curve(returns, game.steps)) for returns in members]
+    curves = [dict(curve_points.curve(returns, game.steps, game.steps)) for returns in members]
     shared = sorted(set.intersection(*(set(curve) for curve in curves)))
     finals = [curve_points.final(returns, game.steps) for returns in members]
     known = [value for value in finals if value is not None]

@@ -1,26 +1,61 @@
-"""docs/results.md against the files of its rows."""
+"""docs/results.md against the files of its rows, and the curves in them."""
 
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = """
-import sys
-sys.path.insert(0, "benchmarks")
-import json, results
+STATE = """
 text = results.PAGE.read_text(encoding="utf-8") if results.PAGE.exists() else ""
 rows = results.measured(results.ROWS)
-print(json.dumps({"same": text == results.page(), "lines": len(text.splitlines()), "rows": rows}))
+answer = {"same": text == results.page(), "lines": len(text.splitlines()), "rows": rows}
+"""
+LATE_CURVES = """
+answer = []
+for name in results.measured(results.ROWS):
+    row = results.ROWS[name]
+    for side, runs in results.read(name)["sides"].items() if row.target is not None else ():
+        steps = row.steps if side == results.LASER else row.peers[side].steps
+        for seed, run in runs.items():
+            if run["value"] is not None and run["curve"][-1][0] > run["value"] + steps / curve_points.NUM_POINTS:
+                answer.append([name, side, seed])
+"""
+CURVE = """
+returns = [(12.0, 1.0), (14.0, 3.0), (33.0, 7.0)]
+answer = {at: curve_points.curve(returns, 200, at) for at in (30, 33, 200)}
 """
 
 
-def test_the_page_is_what_its_files_say():
-    done = subprocess.run([sys.executable, "-c", SCRIPT], cwd=ROOT, capture_output=True, text=True, check=False)
+def ask(script):
+    """Return what a script that may use the modules of `benchmarks` puts into `answer`."""
+    head = 'import json, sys\nsys.path.insert(0, "benchmarks")\nimport curve_points, results\n'
+    words = [sys.executable, "-c", f"{head}{script}\nprint(json.dumps(answer))"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["same"], "run: python benchmarks/results.py --page"
-    assert 0 < found["lines"] <= 120
-    for name in found["rows"]:
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def state():
+    return ask(STATE)
+
+
+def test_the_page_is_what_its_files_say(state):
+    assert state["same"], "run: python benchmarks/results.py --page"
+    assert 0 < state["lines"] <= 120
+    for name in state["rows"]:
         assert (ROOT / "docs" / "pictures" / "results" / f"{name}.png").exists()
+
+
+def test_no_curve_goes_on_after_its_run_was_solved():
+    assert ask(LATE_CURVES) == []
+
+
+def test_a_curve_ends_with_the_first_point_at_or_after_the_end_of_its_run():
+    curves = ask(CURVE)
+    assert curves["30"] == [[20.0, 2.0], [30.0, 3.0]]  # an unchanged return is not recorded again
+    assert curves["33"] == [[20.0, 2.0], [30.0, 3.0], [40.0, 7.0]]
+    assert curves["200"][-1] == [200.0, 7.0]
