@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,9 @@ import peer_venv
 import search
 import shared_sweeps
 import staleness
-from row_files import Results, add, check_committed, is_done, measured, read, verdict
-from rows import ROWS, Row
+from row_files import Results, add, check_committed, is_done, measured, read
+from row_table import HEAD, lacking, table_row, values_of
+from rows import LASER, ROWS, Row
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
@@ -32,7 +33,6 @@ from launch.report.pictures import Line, Panel
 
 PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
-LASER = "LASER"
 _TIMEOUT_S = 4 * 3600.0
 _WITHOUT_ROW = (
     "MinAtar over 5,000,000 env steps",
@@ -140,8 +140,7 @@ def page() -> str:
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
         "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
         "",
-        "| Question | LASER | Peers | LASER / best peer | To reach | |",
-        "|---|---|---|---|---|---|",
+        *HEAD,
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
     lines += ["", "Every curve is in the picture of its question; those of MinAtar together."]
@@ -236,6 +235,7 @@ def not_measured() -> list[str]:
         (script, what, questions, [n for n in questions if n not in known]) for questions, known, script, what in parts
     ]
     return [
+        *lacking_seeds(),
         *(
             f"`{script} {' '.join(names)}`: {what}{'; '.join(questions[name].title for name in names)}"
             for script, what, questions, names in missing
@@ -245,51 +245,12 @@ def not_measured() -> list[str]:
     ]
 
 
-def table_row(name: str, row: Row, results: Results) -> str:
-    """Return a row of the page's table."""
-    sides = {side: values_of(row, side, runs) for side, runs in results["sides"].items() if runs}
-    ours = sides.get(LASER)
-    peers = {side: values for side, values in sides.items() if side != LASER}
-    best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
-    ratio = statistics.median(ours) / best if ours and best else None
-    sign, reached = ("at most" if row.target is not None else "at least"), None
-    if row.goal is not None and row.target is not None:
-        aim = f"{row.goal:,.0f} in the median, {row.worst:,.0f} with every seed"
-        reached = statistics.median(ours) <= row.goal and max(ours) <= row.worst if ours else None
-    elif row.goal is not None:
-        aim, reached = f"{row.goal:g}, every seed", min(ours) >= row.goal if ours else None
-    else:
-        aim = f"{row.to_reach:g}"
-        if ratio is not None:
-            reached = ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach
-    cells = [
-        f"[{row.title}](pictures/results/{name}.png)",
-        " ".join(filter(None, (row.algorithm, spread(ours)))) if ours else "",
-        "; ".join(f"{side} {spread(values)}" for side, values in peers.items()),
-        f"{ratio:.2f}" if ratio is not None else "",
-        f"{sign} {aim}",
-        "no peer yet" if reached is None else verdict_of(row, reached, min(map(len, sides.values()))),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def verdict_of(row: Row, is_reached: bool, num_seeds: int) -> str:
-    """Return the page's words for a row's aim: a verdict once every side has all seeds."""
-    return verdict(is_reached) if num_seeds == len(row.seeds) else f"{num_seeds} of {len(row.seeds)} seeds"
-
-
-def values_of(row: Row, side: str, runs: Mapping[str, dict[str, Any]]) -> list[float]:
-    """Return the results of all seeds; one that is not solved counts as the side's env steps."""
-    limit = row.steps if side == LASER else row.peers[side].steps
-    return [limit if run["value"] is None else run["value"] for run in runs.values()]
-
-
-def spread(values: Sequence[float]) -> str:
-    """Say the median, the range and the number of seeds."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    digits = "{:,.0f}" if high >= 100 else "{:.2f}"
-    shown = [digits.format(value) for value in (middle, low, high)]
-    return f"{shown[0]} ({shown[1]} to {shown[2]}, n={len(values)})"
+def lacking_seeds() -> list[str]:
+    """Return the measured rows that lack seeds, those with the same sides together."""
+    found: dict[str, list[str]] = {}
+    for name in measured(ROWS):
+        found.setdefault(", ".join(lacking(ROWS[name], read(name))), []).append(name)
+    return [f"`results.py {' '.join(names)}`: seeds of {sides}" for sides, names in found.items() if sides]
 
 
 def draw(name: str, results: Results) -> None:

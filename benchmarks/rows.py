@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 import peer_venv
 
+LASER = "LASER"
+"""The name of our side."""
 _MINATAR_LENGTHS = {"": 200_000, "_1m": 1_000_000}
 _PPO_MINATAR = {  # the best of five on seed 100; the others: 1e-3, entropy 0.01, RL Zoo for Atari with 2.5e-4 and 1e-3
     "n_envs": 8,

@@ -28,10 +28,21 @@ returns = [(12.0, 1.0), (14.0, 3.0), (33.0, 7.0)]
 answer = {at: curve_points.curve(returns, 200, at) for at in (30, 33, 200)}
 """
 
+PEERS = """
+seeds = {"LASER": (50_000, 5), "SB3 PPO": (800_000, 5)}
+answer = {}
+for of_dqn in ((0, 0), (20_000, 2), (60_000, 5)):
+    sides = {
+        side: {str(seed): {"value": value, "commit": "a"} for seed in range(num)}
+        for side, (value, num) in {**seeds, "SB3 DQN": of_dqn}.items()
+    }
+    answer[of_dqn[1]] = row_table.table_row("", results.ROWS["lunar_lander"], {"sides": sides}).split(" | ")[2:]
+"""
+
 
 def ask(script):
     """Return what a script that may use the modules of `benchmarks` puts into `answer`."""
-    head = 'import json, sys\nsys.path.insert(0, "benchmarks")\nimport curve_points, results\n'
+    head = 'import json, sys\nsys.path.insert(0, "benchmarks")\nimport curve_points, results, row_table\n'
     words = [sys.executable, "-c", f"{head}{script}\nprint(json.dumps(answer))"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -59,3 +70,12 @@ def test_a_curve_ends_with_the_first_point_at_or_after_the_end_of_its_run():
     assert curves["30"] == [[20.0, 2.0], [30.0, 3.0]]  # an unchanged return is not recorded again
     assert curves["33"] == [[20.0, 2.0], [30.0, 3.0], [40.0, 7.0]]
     assert curves["200"][-1] == [200.0, 7.0]
+
+
+def test_a_peer_without_all_seeds_is_named_and_decides_nothing():
+    rows = ask(PEERS)
+    assert "SB3 DQN not run" in rows["0"][0]
+    assert "SB3 DQN 20,000 (20,000 to 20,000, n=2)" in rows["2"][0]
+    for num_seeds in "02":
+        assert rows[num_seeds][1::2] == ["0.06", "reached against SB3 PPO |"]
+    assert rows["5"][1::2] == ["0.83", "not reached |"]

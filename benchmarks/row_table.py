@@ -1,0 +1,110 @@
+"""The table of docs/results.md: what each side of a row reached, and what this says of LASER's aim."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from row_files import Results, verdict
+from rows import LASER, Row
+
+HEAD = ("| Question | LASER | Peers | LASER / best peer | To reach | |", "|---|---|---|---|---|---|")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """LASER beside its peers, by the runs that a row's file has.
+
+    Args:
+        peers: that LASER is set beside: those with all seeds, or those that have some while no peer has all.
+        ratio: of LASER's median to that of the best of these peers; None without one.
+        num_seeds: of LASER or of these peers, whichever has the least.
+        is_reached: whether these runs reach the aim; None: there is nothing to compare.
+        is_final: further seeds of these sides cannot change that.
+    """
+
+    peers: Sequence[str]
+    ratio: float | None
+    num_seeds: int
+    is_reached: bool | None
+    is_final: bool
+
+
+def standing(row: Row, results: Results) -> Standing:
+    """Return what a row's runs say of LASER's aim."""
+    sides = {side: values_of(row, side, runs) for side, runs in results["sides"].items() if runs}
+    ours = sides.pop(LASER, [])
+    peers = {side: values for side, values in sides.items() if len(values) == len(row.seeds)} or sides
+    best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
+    ratio = statistics.median(ours) / best if ours and best else None
+    num_seeds = min(map(len, (ours, *peers.values())))
+    reached = None
+    if row.goal is None:
+        if ratio is not None:
+            reached = ratio <= row.to_reach if row.target is not None else ratio >= row.to_reach
+    elif ours and row.target is not None:
+        reached = statistics.median(ours) <= row.goal and max(ours) <= row.worst
+    elif ours:
+        reached = min(ours) >= row.goal
+    has_failed = reached is False and row.goal is not None and row.target is None  # its aim is for every seed
+    return Standing(list(peers), ratio, num_seeds, reached, has_failed or num_seeds == len(row.seeds))
+
+
+def table_row(name: str, row: Row, results: Results) -> str:
+    """Return a row of the page's table."""
+    found = standing(row, results)
+    cells = [
+        f"[{row.title}](pictures/results/{name}.png)",
+        " ".join(filter(None, (row.algorithm, _side(row, LASER, results)))),
+        "; ".join(f"{side} {_side(row, side, results)}" for side in row.peers),
+        f"{found.ratio:.2f}" if found.ratio is not None else "",
+        _aim(row),
+        verdict_of(row, found),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def verdict_of(row: Row, found: Standing) -> str:
+    """Return the page's words for a row's aim: a verdict once further seeds cannot change it, else their number."""
+    seeds = f"{found.num_seeds} of {len(row.seeds)} seeds"
+    if found.is_reached is None:
+        return "no peer yet"
+    if not found.is_final:
+        return seeds
+    if found.is_reached and row.goal is None and len(found.peers) < len(row.peers):
+        return f"{verdict(True)} against {', '.join(found.peers)}"
+    return verdict(found.is_reached) if found.num_seeds == len(row.seeds) else f"{verdict(found.is_reached)} ({seeds})"
+
+
+def lacking(row: Row, results: Results) -> list[str]:
+    """Return the sides of a row that lack a seed."""
+    return [side for side in (LASER, *row.peers) if len(results["sides"].get(side, ())) < len(row.seeds)]
+
+
+def values_of(row: Row, side: str, runs: Mapping[str, dict[str, Any]]) -> list[float]:
+    """Return the results of all seeds; one that is not solved counts as the side's env steps."""
+    limit = row.steps if side == LASER else row.peers[side].steps
+    return [limit if run["value"] is None else run["value"] for run in runs.values()]
+
+
+def _side(row: Row, side: str, results: Results) -> str:
+    values = values_of(row, side, results["sides"].get(side, {}))
+    return _spread(values) if values else "not run"
+
+
+def _spread(values: Sequence[float]) -> str:
+    low, middle, high = min(values), statistics.median(values), max(values)
+    digits = "{:,.0f}" if high >= 100 else "{:.2f}"
+    shown = [digits.format(value) for value in (middle, low, high)]
+    return f"{shown[0]} ({shown[1]} to {shown[2]}, n={len(values)})"
+
+
+def _aim(row: Row) -> str:
+    sign = "at most" if row.target is not None else "at least"
+    if row.goal is None:
+        return f"{sign} {row.to_reach:g}"
+    if row.target is None:
+        return f"{sign} {row.goal:,.0f}, every seed"
+    return f"{sign} {row.goal:,.0f} in the median, {row.worst:,.0f} with every seed"
