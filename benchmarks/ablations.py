@@ -13,7 +13,7 @@ from functools import partial
 
 import final_return
 import measure
-from row_files import Results, measure_missing, measured, read
+from row_files import Results, machines, measure_missing, measured, read
 
 STEPS = 100_000
 SEEDS = (11, 12, 13, 14, 15)
@@ -60,8 +60,7 @@ def section(games: list[str]) -> list[str]:
     lines += ["highest), and their ratio to the preset's.", ""]
     lines += [f"| | {' | '.join(GAMES[game] for game in games)} |", "|---|" + "---|" * len(games)]
     lines += [f"| {arm} | {' | '.join(_cell(found[game], arm) for game in games)} |" for arm in ARMS]
-    machines = "; ".join(dict.fromkeys(results["machine"] for results in found.values()))
-    return [*lines, "", f"`python benchmarks/ablations.py {' '.join(games)}`, {machines}."]
+    return [*lines, "", f"`python benchmarks/ablations.py {' '.join(games)}`, {machines(*found.values())}."]
 
 
 def _train(game: str, arm: str, seed: int) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import final_return
 import measure
-from row_files import Results, measure_missing, measured, read
+from row_files import Results, machines, measure_missing, measured, read
 
 from launch.records.metrics_db import read_series
 
@@ -115,7 +115,6 @@ def measured_questions() -> list[str]:
 def section(names: Sequence[str]) -> list[str]:
     """Return the lines for docs/results.md."""
     found = {name: read(file_of(name)) for name in names}
-    machines = "; ".join(dict.fromkeys(results["machine"] for results in found.values()))
     lines = ["", "## Whether NERS learns what to replay", ""]
     if "returns" in found:
         lines += [
@@ -133,7 +132,7 @@ def section(names: Sequence[str]) -> list[str]:
             "A planted return, the percentage of draws from the first half of an episode (uniform: 50), after "
             f"{STEPS // INTERVAL} evaluations, by what is learned from at each: {'; '.join(shares)}."
         ]
-    command = f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines}."
+    command = f"`python benchmarks/ners_controls.py {' '.join(names)}`, {machines(*found.values())}."
     return [*lines, f"Fewer than {len(SEEDS)} seeds decide nothing. {command}"]
 
 

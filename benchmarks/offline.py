@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import measure_missing, measured, read, verdict
+from row_files import machines, measure_missing, measured, read, verdict
 
 from laser.environments import EnvironmentConfig, describe_environment
 from laser.logs.minari_log import MinariLog, write_minari
@@ -174,10 +174,9 @@ def section(names: Sequence[str]) -> list[str]:
         "| task | the log | learned from it | |",
         "|---|---|---|---|",
     ]
-    machine = ""
-    for name in names:
-        results, task = read(file_of(name)), TASKS[name]
-        machine = results["machine"]
+    found = {name: read(file_of(name)) for name in names}
+    for name, results in found.items():
+        task = TASKS[name]
         logged = _spread([run["log"] for run in next(iter(results["sides"].values())).values()])
         learned, times = [], []
         for side, runs in results["sides"].items():
@@ -189,7 +188,7 @@ def section(names: Sequence[str]) -> list[str]:
         is_reached = sum(each >= TO_REACH for each in times) >= _ALGORITHMS_TO_REACH
         cells = [f"{task.title}, {num_seeds} seeds", logged, "; ".join(learned), verdict(is_reached)]
         lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, "", f"`python benchmarks/offline.py {' '.join(names)}`, {machine}."]
+    return [*lines, "", f"`python benchmarks/offline.py {' '.join(names)}`, {machines(*found.values())}."]
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -23,7 +23,7 @@ import peer_venv
 import search
 import shared_sweeps
 import staleness
-from row_files import Results, add, check_committed, is_done, measured, read
+from row_files import Results, add, check_committed, is_done, machines, measured, read
 from row_table import HEAD, lacking, table_row, values_of
 from rows import LASER, ROWS, Row
 
@@ -217,8 +217,7 @@ def how(names: Sequence[str]) -> str:
     peers = "no peer is measured yet" if rows[0].peers else "no peer"
     if sources:
         peers = f"settings of {'; '.join(sources)}"
-    machines = dict.fromkeys(results["machine"] for results in found)
-    return f"* `results.py {' '.join(names)}`: {train}; {peers}. {'; '.join(machines)}."
+    return f"* `results.py {' '.join(names)}`: {train}; {peers}. {machines(*found)}."
 
 
 def not_measured() -> list[str]:

@@ -15,7 +15,10 @@ FOLDER = measure.ROOT / "benchmarks" / "rows"
 _writing = Lock()  # runs side by side end whenever they do
 
 Results = dict[str, Any]
-"""A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, the `commit`, and `curve` where drawn."""
+"""A row's file: `machine`, and `sides`: by side and seed, `value`, `seconds`, the `commit`, and `curve` where drawn.
+
+A run that was measured on another machine than the first of the file has its own `machine`.
+"""
 
 
 def measured(names: Iterable[str]) -> list[str]:
@@ -30,6 +33,12 @@ def read(name: str) -> Results:
         return {"machine": "", "sides": {}}
     found: Results = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def machines(*files: Results) -> str:
+    """Return the page's words for the machines of all runs of some files."""
+    runs = ((results, run) for results in files for runs in results["sides"].values() for run in runs.values())
+    return "; ".join(dict.fromkeys(run.get("machine", results["machine"]) for results, run in runs))
 
 
 def verdict(is_reached: bool) -> str:
@@ -50,12 +59,14 @@ def check_committed() -> None:
 
 def add(name: str, side: str, seed: int, run: dict[str, Any]) -> None:
     """Put the run of a side with a seed into a row's file, with the machine and the commit."""
-    machine = measure.describe_machine()
+    found = measure.describe_machine()
+    machine = f"{found['processor']}, {found['cores']} cores"
     with _writing:
         results = read(name)
-        results["machine"] = f"{machine['processor']}, {machine['cores']} cores"
+        results["machine"] = results["machine"] or machine
+        other = {"machine": machine} if machine != results["machine"] else {}
         runs = results["sides"].setdefault(side, {})
-        runs[str(seed)] = {**run, "commit": machine["commit"], "load": machine["load_1min"]}
+        runs[str(seed)] = {**run, "commit": found["commit"], "load": found["load_1min"], **other}
         _write(name, results)
 
 

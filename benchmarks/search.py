@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import measure_missing, measured, read, verdict
+from row_files import machines, measure_missing, measured, read, verdict
 
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
@@ -32,7 +32,8 @@ _SPACES = (
     "algorithm.entropy-cost=log(1e-4,1e-1)",
 )
 _NUM_MEMBERS, _AT_ONCE = 8, 2
-SWEEP, TRIALS, PBT = "8 members: one replay, tuned, pruned", "40 trials, pruned", "8 members: a replay each, PBT"
+SWEEP, PBT = "8 members: one replay, tuned, pruned", "8 members: a replay each, PBT"
+TRIALS = "Optuna, 40 trials, median pruner"
 UNSHARED = "8 members: a replay each, tuned, pruned"
 UNCORRECTED = "8 members: one replay, tuned, pruned, no trust region, no policy clip"
 # With thirds, the default, all but one or two members end at their first rung.
@@ -133,8 +134,9 @@ def section(names: Sequence[str]) -> list[str]:
         "| task | search | return of the best | env steps of all, thousands | seconds | sweep that shares |",
         "|---|---|---|---|---|---|",
     ]
-    for name in names:
-        sides = read(file_of(name))["sides"]
+    found = {name: read(file_of(name)) for name in names}
+    for name, results in found.items():
+        sides = results["sides"]
         for side in filter(sides.__contains__, _SIDES):
             runs = list(sides[side].values())
             cells = [
@@ -146,8 +148,7 @@ def section(names: Sequence[str]) -> list[str]:
                 _verdict(sides, side, TASKS[name]),
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    machines = ", ".join(dict.fromkeys(read(file_of(name))["machine"] for name in names))
-    return [*lines, "", f"`python benchmarks/search.py {' '.join(names)}`, {machines}."]
+    return [*lines, "", f"`python benchmarks/search.py {' '.join(names)}`, {machines(*found.values())}."]
 
 
 def draw(names: Sequence[str]) -> bytes:

@@ -19,7 +19,7 @@ from typing import Any
 
 import curve_points
 import measure
-from row_files import Results, measure_missing, measured, read, verdict
+from row_files import Results, machines, measure_missing, measured, read, verdict
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
@@ -114,21 +114,20 @@ def section(names: Sequence[str]) -> list[str]:
         "| task | sweep | mean member | best member | as good as a replay each at |",
         "|---|---|---|---|---|",
     ]
-    verdicts, machine = [], ""
-    for name in names:
-        game, results = GAMES[name], read(file_of(name))
-        machine = results["machine"]
+    verdicts, found = [], {name: read(file_of(name)) for name in names}
+    for name, results in found.items():
+        game = GAMES[name]
         ends = {seed: run["value"] for seed, run in results["sides"].get(UNSHARED, {}).items()}
         for arm, runs in results["sides"].items():
             cells = [_spread([run[key] for run in runs.values()]) for key in ("value", "best")]
             lines.append(f"| {game.title} | {arm} | {' | '.join(cells)} | {_spread(_shares(runs, ends, game.steps))} |")
         shares = _shares(results["sides"].get(SHARED, {}), ends, game.steps)
-        found = f"{len(shares)} of {len(game.seeds)} sweeps"
+        said = f"{len(shares)} of {len(game.seeds)} sweeps"
         if len(shares) == len(game.seeds):
-            found = verdict(statistics.median(shares) <= TO_REACH)
-        verdicts.append(f"{game.title} {found}")
+            said = verdict(statistics.median(shares) <= TO_REACH)
+        verdicts.append(f"{game.title} {said}")
     aim = f"To reach: with one replay at most {TO_REACH:g}: {', '.join(verdicts)}."
-    return [*lines, "", f"{aim} `python benchmarks/shared_sweeps.py {' '.join(names)}`, {machine}."]
+    return [*lines, "", f"{aim} `python benchmarks/shared_sweeps.py {' '.join(names)}`, {machines(*found.values())}."]
 
 
 def _shares(runs: Mapping[str, dict[str, Any]], ends: Mapping[str, float], steps: int) -> list[float]:

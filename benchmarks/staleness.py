@@ -19,7 +19,7 @@ from typing import Any
 
 import final_return
 import measure
-from row_files import Results, measure_missing, measured, read, verdict
+from row_files import Results, machines, measure_missing, measured, read, verdict
 
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
@@ -130,7 +130,7 @@ def section(name: str) -> list[str]:
     kept, lost = (_share(results, arm, _AIM_AGE) for arm in (_TRUST_REGION, _V_TRACE))
     aim = f"To reach: at {_AIM_AGE} the trust region keeps {KEPT:.0%} where V-trace loses {_LOST:.0%} or more"
     lines += ["", _in_words(results), f"{aim}: {verdict(kept >= KEPT and lost <= 1.0 - _LOST)}."]
-    return [*lines, f"`python benchmarks/staleness.py {name}`, {results['machine']}."]
+    return [*lines, f"`python benchmarks/staleness.py {name}`, {machines(results)}."]
 
 
 def _share(results: Results, arm: str, age: int) -> float:

@@ -8,6 +8,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+HEAD = """
+import json, sys, tempfile
+from pathlib import Path
+sys.path.insert(0, "benchmarks")
+import curve_points, results, row_files, row_table
+"""
 STATE = """
 text = results.PAGE.read_text(encoding="utf-8") if results.PAGE.exists() else ""
 rows = results.measured(results.ROWS)
@@ -38,12 +44,20 @@ for of_dqn in ((0, 0), (20_000, 2), (60_000, 5)):
     }
     answer[of_dqn[1]] = row_table.table_row("", results.ROWS["lunar_lander"], {"sides": sides}).split(" | ")[2:]
 """
+MACHINES = """
+row_files.FOLDER = Path(tempfile.mkdtemp())
+for seed, cores in enumerate((2, 2, 16)):
+    row_files.measure.describe_machine = lambda: {"processor": "A", "cores": cores, "commit": "a", "load_1min": 0.5}
+    row_files.add("row", "side", seed, {"value": 1.0})
+results = row_files.read("row")
+runs = results["sides"]["side"].values()
+answer = {"file": results["machine"], "runs": [run.get("machine") for run in runs], "page": row_files.machines(results)}
+"""
 
 
 def ask(script):
     """Return what a script that may use the modules of `benchmarks` puts into `answer`."""
-    head = 'import json, sys\nsys.path.insert(0, "benchmarks")\nimport curve_points, results, row_table\n'
-    words = [sys.executable, "-c", f"{head}{script}\nprint(json.dumps(answer))"]
+    words = [sys.executable, "-c", f"{HEAD}{script}\nprint(json.dumps(answer))"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -79,3 +93,10 @@ def test_a_peer_without_all_seeds_is_named_and_decides_nothing():
     for num_seeds in "02":
         assert rows[num_seeds][1::2] == ["0.06", "reached against SB3 PPO |"]
     assert rows["5"][1::2] == ["0.83", "not reached |"]
+
+
+def test_a_run_on_another_machine_says_so():
+    found = ask(MACHINES)
+    assert found["file"] == "A, 2 cores"
+    assert found["runs"] == [None, None, "A, 16 cores"]
+    assert found["page"] == "A, 2 cores; A, 16 cores"
