@@ -136,7 +136,7 @@ def page() -> str:
         "# Results beside other systems",
         "",
         "Written by `python benchmarks/results.py --page` from `benchmarks/rows/*.json`; do not edit. Peers run on",
-        "the same machine with the settings that are named, one thread each. No seed helped to choose settings.",
+        f"the same machine with the settings that are named, one thread each. {seeds_seen()}",
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
         "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
         "",
@@ -242,6 +242,12 @@ def not_measured() -> list[str]:
         ),
         "; ".join(_WITHOUT_ROW),
     ]
+
+
+def seeds_seen() -> str:
+    """Say which seeds had been looked at before settings were final."""
+    seen = [f"{ROWS[name].env} ({ROWS[name].seen})" for name in measured(ROWS) if ROWS[name].seen]
+    return f"Settings were chosen on other seeds, but some seeds had been looked at before: {'; '.join(seen)}."
 
 
 def lacking_seeds() -> list[str]:
