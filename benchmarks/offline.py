@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import machines, measure_missing, measured, read, verdict
+from row_files import machines, mark, measure_missing, measured, read, verdict
 
 from laser.environments import EnvironmentConfig, describe_environment
 from laser.logs.minari_log import MinariLog, write_minari
@@ -183,7 +183,7 @@ def section(names: Sequence[str]) -> list[str]:
             gains = [(run["value"] - RANDOM[name]) / (run["log"] - RANDOM[name]) for run in runs.values()]
             values = _spread([run["value"] for run in runs.values()])
             times.append(statistics.median(gains))
-            learned.append(f"{side} {values}: {times[-1]:.1f} times")
+            learned.append(f"{side} {values}{mark(runs)}: {times[-1]:.1f} times")
         num_seeds = len(next(iter(results["sides"].values())))
         is_reached = sum(each >= TO_REACH for each in times) >= _ALGORITHMS_TO_REACH
         cells = [f"{task.title}, {num_seeds} seeds", logged, "; ".join(learned), verdict(is_reached)]

@@ -23,8 +23,9 @@ import peer_venv
 import search
 import shared_sweeps
 import staleness
-from row_files import Results, add, check_committed, is_done, machines, measured, read
-from row_table import HEAD, lacking, table_row, values_of
+import unmeasured
+from row_files import UNCOMMITTED, Results, add, check_committed, is_done, machines, measured, read
+from row_table import HEAD, table_row, values_of
 from rows import LASER, ROWS, Row
 
 from launch.records.metrics_db import read_series
@@ -34,13 +35,6 @@ from launch.report.pictures import Line, Panel
 PAGE = measure.ROOT / "docs" / "results.md"
 PICTURES = measure.ROOT / "docs" / "pictures" / "results"
 _TIMEOUT_S = 4 * 3600.0
-_WITHOUT_ROW = (
-    "MinAtar over 5,000,000 env steps",
-    "Breakout from pixels with sticky actions, 2,000,000 env steps",
-    "SAC and TD3 on HalfCheetah-v5 and Hopper-v5, 300,000 env steps (`sac_td3.py returns`): like SB3's after 50,000",
-    "data-efficient Rainbow on Freeway and Frostbite",
-)
-"""Questions whose answers are not in files of rows; what is known of some is in benchmarks/notes."""
 _NO_TEXT = "#|*!"
 """The first characters of headings, tables, lists and pictures."""
 
@@ -139,6 +133,7 @@ def page() -> str:
         f"the same machine with the settings that are named, one thread each. {seeds_seen()}",
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
         "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
+        f"{UNCOMMITTED}: some or all runs had the settings of an uncommitted tree.",
         "",
         *HEAD,
     ]
@@ -163,7 +158,7 @@ def page() -> str:
         lines += ners_controls.section(ners_controls.measured_questions())
     if offline.measured_tasks():
         lines += offline.section(offline.measured_tasks())
-    lines += ["", "## Not measured yet", "", f"{'; '.join(not_measured())}."]
+    lines += unmeasured.section()
     return "\n".join(_unwrapped(lines)) + "\n"
 
 
@@ -212,7 +207,8 @@ def how(names: Sequence[str]) -> str:
     sources = dict.fromkeys(
         f"{side}: {peer.source}" for row in rows for side, peer in row.peers.items() if side in used
     )
-    commits = sorted({run["commit"] for results in found for run in results["sides"].get(LASER, {}).values()})
+    ours = [run for results in found for run in results["sides"].get(LASER, {}).values()]
+    commits = sorted({run["commit"].replace(measure.CHANGED, UNCOMMITTED) for run in ours})
     train = f"`laser train {rows[0].preset} --env {rows[0].env if len(rows) == 1 else 'ENV'}` at {', '.join(commits)}"
     peers = "no peer is measured yet" if rows[0].peers else "no peer"
     if sources:
@@ -220,42 +216,10 @@ def how(names: Sequence[str]) -> str:
     return f"* `results.py {' '.join(names)}`: {train}; {peers}. {machines(*found)}."
 
 
-def not_measured() -> list[str]:
-    """Return the questions without an answer, each with the script that would give it."""
-    parts = (
-        (ROWS, measured(ROWS), "results.py", ""),
-        (shared_sweeps.GAMES, shared_sweeps.measured_games(), "shared_sweeps.py", "a sweep that shares its replay, "),
-        (search.TASKS, search.whole_tasks(), "search.py", "a search for settings, "),
-        (staleness.TASKS, staleness.measured_tasks(), "staleness.py", "stale experience, "),
-        (offline.TASKS, offline.measured_tasks(), "offline.py", "from a log alone, "),
-        (ners_controls.QUESTIONS, ners_controls.measured_questions(), "ners_controls.py", "what NERS learns, "),
-    )
-    missing = [
-        (script, what, questions, [n for n in questions if n not in known]) for questions, known, script, what in parts
-    ]
-    return [
-        *lacking_seeds(),
-        *(
-            f"`{script} {' '.join(names)}`: {what}{'; '.join(questions[name].title for name in names)}"
-            for script, what, questions, names in missing
-            if names
-        ),
-        "; ".join(_WITHOUT_ROW),
-    ]
-
-
 def seeds_seen() -> str:
     """Say which seeds had been looked at before settings were final."""
     seen = [f"{ROWS[name].env} ({ROWS[name].seen})" for name in measured(ROWS) if ROWS[name].seen]
     return f"Settings were chosen on other seeds, but some seeds had been looked at before: {'; '.join(seen)}."
-
-
-def lacking_seeds() -> list[str]:
-    """Return the measured rows that lack seeds, those with the same sides together."""
-    found: dict[str, list[str]] = {}
-    for name in measured(ROWS):
-        found.setdefault(", ".join(lacking(ROWS[name], read(name))), []).append(name)
-    return [f"`results.py {' '.join(names)}`: seeds of {sides}" for sides, names in found.items() if sides]
 
 
 def draw(name: str, results: Results) -> None:

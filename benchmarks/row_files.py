@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from threading import Lock
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 import measure
 
 FOLDER = measure.ROOT / "benchmarks" / "rows"
+
+UNCOMMITTED = "\u2020"
+"""The page's mark of runs with settings of a tree that was not committed, which must be measured again."""
 
 _writing = Lock()  # runs side by side end whenever they do
 
@@ -39,6 +42,11 @@ def machines(*files: Results) -> str:
     """Return the page's words for the machines of all runs of some files."""
     runs = ((results, run) for results in files for runs in results["sides"].values() for run in runs.values())
     return "; ".join(dict.fromkeys(run.get("machine", results["machine"]) for results, run in runs))
+
+
+def mark(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return `UNCOMMITTED` if the tree of one of a side's runs was not committed."""
+    return UNCOMMITTED if any(run["commit"].endswith(measure.CHANGED) for run in runs.values()) else ""
 
 
 def verdict(is_reached: bool) -> str:

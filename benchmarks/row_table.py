@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from row_files import Results, verdict
+from row_files import Results, mark, verdict
 from rows import LASER, Row
 
 HEAD = ("| Question | LASER | Peers | LASER / best peer | To reach | |", "|---|---|---|---|---|---|")
@@ -90,8 +90,8 @@ def values_of(row: Row, side: str, runs: Mapping[str, dict[str, Any]]) -> list[f
 
 
 def _side(row: Row, side: str, results: Results) -> str:
-    values = values_of(row, side, results["sides"].get(side, {}))
-    return _spread(values) if values else "not run"
+    runs = results["sides"].get(side, {})
+    return f"{_spread(values_of(row, side, runs))}{mark(runs)}" if runs else "not run"
 
 
 def _spread(values: Sequence[float]) -> str:

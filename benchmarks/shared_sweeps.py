@@ -19,7 +19,7 @@ from typing import Any
 
 import curve_points
 import measure
-from row_files import Results, machines, measure_missing, measured, read, verdict
+from row_files import Results, machines, mark, measure_missing, measured, read, verdict
 
 from launch.records.metrics_db import read_series
 from launch.report import pictures
@@ -120,11 +120,12 @@ def section(names: Sequence[str]) -> list[str]:
         ends = {seed: run["value"] for seed, run in results["sides"].get(UNSHARED, {}).items()}
         for arm, runs in results["sides"].items():
             cells = [_spread([run[key] for run in runs.values()]) for key in ("value", "best")]
-            lines.append(f"| {game.title} | {arm} | {' | '.join(cells)} | {_spread(_shares(runs, ends, game.steps))} |")
-        shares = _shares(results["sides"].get(SHARED, {}), ends, game.steps)
-        said = f"{len(shares)} of {len(game.seeds)} sweeps"
-        if len(shares) == len(game.seeds):
-            said = verdict(statistics.median(shares) <= TO_REACH)
+            shares = _spread(_shares(runs, ends, game.steps))
+            lines.append(f"| {game.title} | {arm}{mark(runs)} | {' | '.join(cells)} | {shares} |")
+        of_shared = _shares(results["sides"].get(SHARED, {}), ends, game.steps)
+        said = f"{len(of_shared)} of {len(game.seeds)} sweeps"
+        if len(of_shared) == len(game.seeds):
+            said = verdict(statistics.median(of_shared) <= TO_REACH)
         verdicts.append(f"{game.title} {said}")
     aim = f"To reach: with one replay at most {TO_REACH:g}: {', '.join(verdicts)}."
     return [*lines, "", f"{aim} `python benchmarks/shared_sweeps.py {' '.join(names)}`, {machines(*found.values())}."]

@@ -1,6 +1,7 @@
 """docs/results.md against the files of its rows, and the curves in them."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,14 @@ def test_the_page_is_what_its_files_say(state):
     assert 0 < state["lines"] <= 120
     for name in state["rows"]:
         assert (ROOT / "docs" / "pictures" / "results" / f"{name}.png").exists()
+
+
+def test_files_with_runs_of_an_uncommitted_tree_are_to_be_measured_again():
+    again = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").partition("To be measured again")[2]
+    files = (ROOT / "benchmarks" / "rows").glob("*.json")
+    found = {path.stem for path in files if "+changes" in path.read_text(encoding="utf-8")}
+    named = {name.removeprefix("shared_").removeprefix("offline_") for name in found}
+    assert named <= set(re.findall(r"\w+", again))
 
 
 def test_no_curve_goes_on_after_its_run_was_solved():
