@@ -25,7 +25,7 @@ import shared_sweeps
 import staleness
 import unmeasured
 from row_files import UNCOMMITTED, Results, add, check_committed, is_done, machines, measured, read
-from row_table import HEAD, table_row, values_of
+from row_table import BUSY_LOAD, HEAD, table_row, values_of
 from rows import LASER, ROWS, Row
 
 from launch.records.metrics_db import read_series
@@ -133,6 +133,8 @@ def page() -> str:
         f"the same machine with the settings that are named, one thread each. {seeds_seen()}",
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
         "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
+        "Minutes are medians, LASER's / the best peer's, until a run ended; ~: beside other work (a load above",
+        f"{BUSY_LOAD:g}), so that no two of them compare.",
         f"{UNCOMMITTED}: some or all runs had the settings of an uncommitted tree.",
         "",
         *HEAD,

@@ -10,7 +10,9 @@ from typing import Any
 from row_files import Results, mark, verdict
 from rows import LASER, Row
 
-HEAD = ("| Question | LASER | Peers | LASER / best peer | To reach | |", "|---|---|---|---|---|---|")
+HEAD = ("| Question | LASER | Peers | LASER / best peer | Minutes | To reach | |", "|---|---|---|---|---|---|---|")
+BUSY_LOAD = 2.5
+"""The median load above which times are those of a machine that did other work, too."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,15 @@ class Standing:
 
     Args:
         peers: that LASER is set beside: those with all seeds, or those that have some while no peer has all.
-        ratio: of LASER's median to that of the best of these peers; None without one.
+        best: the best of these peers; None without one.
+        ratio: of LASER's median to that of the best peer.
         num_seeds: of LASER or of these peers, whichever has the least.
         is_reached: whether these runs reach the aim; None: there is nothing to compare.
         is_final: further seeds of these sides cannot change that.
     """
 
     peers: Sequence[str]
+    best: str | None
     ratio: float | None
     num_seeds: int
     is_reached: bool | None
@@ -37,8 +41,9 @@ def standing(row: Row, results: Results) -> Standing:
     sides = {side: values_of(row, side, runs) for side, runs in results["sides"].items() if runs}
     ours = sides.pop(LASER, [])
     peers = {side: values for side, values in sides.items() if len(values) == len(row.seeds)} or sides
-    best = (min if row.target is not None else max)(map(statistics.median, peers.values()), default=None)
-    ratio = statistics.median(ours) / best if ours and best else None
+    medians = {side: statistics.median(values) for side, values in peers.items()}
+    best = (min if row.target is not None else max)(medians, key=medians.__getitem__, default=None)
+    ratio = statistics.median(ours) / medians[best] if ours and best is not None and medians[best] else None
     num_seeds = min(map(len, (ours, *peers.values())))
     reached = None
     if row.goal is None:
@@ -49,7 +54,7 @@ def standing(row: Row, results: Results) -> Standing:
     elif ours:
         reached = min(ours) >= row.goal
     has_failed = reached is False and row.goal is not None and row.target is None  # its aim is for every seed
-    return Standing(list(peers), ratio, num_seeds, reached, has_failed or num_seeds == len(row.seeds))
+    return Standing(list(peers), best, ratio, num_seeds, reached, has_failed or num_seeds == len(row.seeds))
 
 
 def table_row(name: str, row: Row, results: Results) -> str:
@@ -60,6 +65,7 @@ def table_row(name: str, row: Row, results: Results) -> str:
         " ".join(filter(None, (row.algorithm, _side(row, LASER, results)))),
         "; ".join(f"{side} {_side(row, side, results)}" for side in row.peers),
         f"{found.ratio:.2f}" if found.ratio is not None else "",
+        " / ".join(_minutes(results["sides"][side]) for side in (LASER, found.best) if side in results["sides"]),
         _aim(row),
         verdict_of(row, found),
     ]
@@ -99,6 +105,12 @@ def _spread(values: Sequence[float]) -> str:
     digits = "{:,.0f}" if high >= 100 else "{:.2f}"
     shown = [digits.format(value) for value in (middle, low, high)]
     return f"{shown[0]} ({shown[1]} to {shown[2]}, n={len(values)})"
+
+
+def _minutes(runs: Mapping[str, dict[str, Any]]) -> str:
+    minutes = statistics.median(run["seconds"] for run in runs.values()) / 60.0
+    is_busy = statistics.median(run["load"] for run in runs.values()) > BUSY_LOAD
+    return f"{'~' if is_busy else ''}{minutes:.{0 if minutes >= 10.0 else 1}f}"
 
 
 def _aim(row: Row) -> str:

@@ -40,10 +40,18 @@ seeds = {"LASER": (50_000, 5), "SB3 PPO": (800_000, 5)}
 answer = {}
 for of_dqn in ((0, 0), (20_000, 2), (60_000, 5)):
     sides = {
-        side: {str(seed): {"value": value, "commit": "a"} for seed in range(num)}
+        side: {str(seed): {"value": value, "commit": "a", "seconds": 90, "load": num} for seed in range(num)}
         for side, (value, num) in {**seeds, "SB3 DQN": of_dqn}.items()
     }
     answer[of_dqn[1]] = row_table.table_row("", results.ROWS["lunar_lander"], {"sides": sides}).split(" | ")[2:]
+"""
+MINUTES = """
+ours = {"1": {"value": 1.0, "commit": "a", "seconds": 90.0, "load": 2.0}}
+peers = {"1": {"value": 1.0, "commit": "a", "seconds": 1200.0, "load": 2.6}}
+answer = [
+    row_table.table_row("", results.ROWS["minatar_breakout"], {"sides": sides}).split(" | ")[4]
+    for sides in ({"LASER": ours, "SB3 PPO": peers}, {"LASER": ours})
+]
 """
 MACHINES = """
 row_files.FOLDER = Path(tempfile.mkdtemp())
@@ -100,8 +108,14 @@ def test_a_peer_without_all_seeds_is_named_and_decides_nothing():
     assert "SB3 DQN not run" in rows["0"][0]
     assert "SB3 DQN 20,000 (20,000 to 20,000, n=2)" in rows["2"][0]
     for num_seeds in "02":
-        assert rows[num_seeds][1::2] == ["0.06", "reached against SB3 PPO |"]
-    assert rows["5"][1::2] == ["0.83", "not reached |"]
+        assert rows[num_seeds][1] == "0.06"
+        assert rows[num_seeds][-1] == "reached against SB3 PPO |"
+    assert rows["5"][1] == "0.83"
+    assert rows["5"][-1] == "not reached |"
+
+
+def test_minutes_say_where_the_machine_did_other_work():
+    assert ask(MINUTES) == ["1.5 / ~20", "1.5"]
 
 
 def test_a_run_on_another_machine_says_so():
