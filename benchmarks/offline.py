@@ -13,14 +13,14 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import machines, mark, measure_missing, measured, read, verdict
+from row_files import Finding, Results, machines, mark, measure_missing, measured, read, verdict
 
 from laser.environments import EnvironmentConfig, describe_environment
 from laser.logs.minari_log import MinariLog, write_minari
@@ -163,6 +163,7 @@ def measured_tasks() -> list[str]:
 
 def section(names: Sequence[str]) -> list[str]:
     """Return the lines of the measured tasks for docs/results.md."""
+    found = {name: read(file_of(name)) for name in names}
     lines = [
         "",
         "## From a log alone",
@@ -170,25 +171,41 @@ def section(names: Sequence[str]) -> list[str]:
         "A log is the replay of a whole training run, without statistics of its behaviour; medians over seeds (lowest",
         "to highest) of 20 episodes after training, and how many times the log's gain over random play that is.",
         f"To reach: {TO_REACH:g} times for {_ALGORITHMS_TO_REACH} algorithms.",
+        f"`python benchmarks/offline.py {' '.join(names)}`, {machines(*found.values())}.",
         "",
         "| task | the log | learned from it | |",
         "|---|---|---|---|",
     ]
-    found = {name: read(file_of(name)) for name in names}
     for name, results in found.items():
         task = TASKS[name]
         logged = _spread([run["log"] for run in next(iter(results["sides"].values())).values()])
-        learned, times = [], []
-        for side, runs in results["sides"].items():
-            gains = [(run["value"] - RANDOM[name]) / (run["log"] - RANDOM[name]) for run in runs.values()]
-            values = _spread([run["value"] for run in runs.values()])
-            times.append(statistics.median(gains))
-            learned.append(f"{side} {values}{mark(runs)}: {times[-1]:.1f} times")
+        times = _times(name, results)
+        learned = [
+            f"{side} {_spread([run['value'] for run in runs.values()])}{mark(runs)}: {times[side]:.1f} times"
+            for side, runs in results["sides"].items()
+        ]
         num_seeds = len(next(iter(results["sides"].values())))
-        is_reached = sum(each >= TO_REACH for each in times) >= _ALGORITHMS_TO_REACH
-        cells = [f"{task.title}, {num_seeds} seeds", logged, "; ".join(learned), verdict(is_reached)]
+        cells = [f"{task.title}, {num_seeds} seeds", logged, "; ".join(learned), verdict(_is_reached(times))]
         lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, "", f"`python benchmarks/offline.py {' '.join(names)}`, {machines(*found.values())}."]
+    return lines
+
+
+def findings() -> list[Finding]:
+    """Return what the measured tasks say of the aim."""
+    is_reached = {name: _is_reached(_times(name, read(file_of(name)))) for name in measured_tasks()}
+    return [Finding("learning from a log alone", TASKS[name].title, known) for name, known in is_reached.items()]
+
+
+def _times(name: str, results: Results) -> dict[str, float]:
+    """Return by algorithm how many times the log's gain over random play it gains, the median over seeds."""
+    return {
+        side: statistics.median((run["value"] - RANDOM[name]) / (run["log"] - RANDOM[name]) for run in runs.values())
+        for side, runs in results["sides"].items()
+    }
+
+
+def _is_reached(times: Mapping[str, float]) -> bool:
+    return sum(each >= TO_REACH for each in times.values()) >= _ALGORITHMS_TO_REACH
 
 
 def _spread(values: Sequence[float]) -> str:

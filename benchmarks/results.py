@@ -19,6 +19,7 @@ import curve_points
 import measure
 import ners_controls
 import offline
+import page_summary
 import peer_venv
 import search
 import shared_sweeps
@@ -137,6 +138,8 @@ def page() -> str:
         f"{BUSY_LOAD:g}), so that no two of them compare.",
         f"{UNCOMMITTED}: some or all runs had the settings of an uncommitted tree.",
         "",
+        *page_summary.items(),
+        "",
         *HEAD,
     ]
     lines += [table_row(name, ROWS[name], read(name)) for name in names]
@@ -180,7 +183,7 @@ def games_together() -> dict[str, list[str]]:
     """Return the measured rows of MinAtar: by the picture of those that have as many env steps."""
     found: dict[str, list[str]] = {}
     for name in measured(ROWS):
-        if name.startswith("minatar_"):
+        if ROWS[name].game:
             found.setdefault(f"minatar_{ROWS[name].steps // 1000}k.png", []).append(name)
     return found
 
@@ -197,7 +200,7 @@ def overtakes(names: Sequence[str]) -> str:
             medians = {at: statistics.median(curve[at] for curve in ours if at in curve) for at in set().union(*ours)}
             reached = [at for at, value in sorted(medians.items()) if value >= max(ends)]
             share = f"{reached[0] / ROWS[name].steps:.2f}" if reached else "not within them"
-            found.append(f"{_game(name)} {share}")
+            found.append(f"{ROWS[name].game} {share}")
     return f"of {ROWS[names[0]].steps:,}: {', '.join(found)}"
 
 
@@ -233,12 +236,8 @@ def draw(name: str, results: Results) -> None:
 
 def draw_together(names: Sequence[str], title: str) -> bytes:
     """Return a picture with a panel for each of some rows: the curve of every seed, one colour per side."""
-    panels = [Panel("env steps", _game(name), _lines(read(name))) for name in names]
+    panels = [Panel("env steps", ROWS[name].game, _lines(read(name))) for name in names]
     return pictures.draw(panels, title, num_columns=min(3, len(panels)))
-
-
-def _game(name: str) -> str:
-    return ROWS[name].env.rpartition("/")[2].removesuffix("-v1")
 
 
 def _lines(results: Results) -> list[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -38,6 +39,21 @@ def read(name: str) -> Results:
     return found
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What runs say of an aim.
+
+    Args:
+        what: the question, in the page's words.
+        on: the task, if the question has several.
+        is_reached: None: not known yet.
+    """
+
+    what: str
+    on: str
+    is_reached: bool | None
+
+
 def machines(*files: Results) -> str:
     """Return the page's words for the machines of all runs of some files."""
     runs = ((results, run) for results in files for runs in results["sides"].values() for run in runs.values())
@@ -49,9 +65,9 @@ def mark(runs: Mapping[str, Mapping[str, Any]]) -> str:
     return UNCOMMITTED if any(run["commit"].endswith(measure.CHANGED) for run in runs.values()) else ""
 
 
-def verdict(is_reached: bool) -> str:
-    """Return the page's words for an aim."""
-    return "reached" if is_reached else "not reached"
+def verdict(is_reached: bool | None) -> str:
+    """Return the page's words for an aim; None: not known yet."""
+    return "not known yet" if is_reached is None else "reached" if is_reached else "not reached"
 
 
 def is_done(name: str, side: str, seed: int) -> bool:

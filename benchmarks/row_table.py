@@ -26,6 +26,7 @@ class Standing:
         num_seeds: of LASER or of these peers, whichever has the least.
         is_reached: whether these runs reach the aim; None: there is nothing to compare.
         is_final: further seeds of these sides cannot change that.
+        is_beside_some: the aim is a ratio, and a planned peer is missing in it.
     """
 
     peers: Sequence[str]
@@ -34,6 +35,12 @@ class Standing:
     num_seeds: int
     is_reached: bool | None
     is_final: bool
+    is_beside_some: bool
+
+    @property
+    def verdict(self) -> bool | None:
+        """Whether the aim is reached; None: not known yet."""
+        return self.is_reached if self.is_final else None
 
 
 def standing(row: Row, results: Results) -> Standing:
@@ -54,7 +61,9 @@ def standing(row: Row, results: Results) -> Standing:
     elif ours:
         reached = min(ours) >= row.goal
     has_failed = reached is False and row.goal is not None and row.target is None  # its aim is for every seed
-    return Standing(list(peers), best, ratio, num_seeds, reached, has_failed or num_seeds == len(row.seeds))
+    is_final = has_failed or num_seeds == len(row.seeds)
+    is_beside_some = row.goal is None and is_final and len(peers) < len(row.peers)
+    return Standing(list(peers), best, ratio, num_seeds, reached, is_final, is_beside_some)
 
 
 def table_row(name: str, row: Row, results: Results) -> str:
@@ -79,7 +88,7 @@ def verdict_of(row: Row, found: Standing) -> str:
         return "no peer yet"
     if not found.is_final:
         return seeds
-    if found.is_reached and row.goal is None and len(found.peers) < len(row.peers):
+    if found.is_reached and found.is_beside_some:
         return f"{verdict(True)} against {', '.join(found.peers)}"
     return verdict(found.is_reached) if found.num_seeds == len(row.seeds) else f"{verdict(found.is_reached)} ({seeds})"
 

@@ -133,6 +133,11 @@ class Row:
         """Unit of the results."""
         return "return" if self.target is None else "env steps"
 
+    @property
+    def game(self) -> str:
+        """Game of MinAtar; of other environments nothing."""
+        return self.env.removeprefix("MinAtar/").removesuffix("-v1") if self.env.startswith("MinAtar/") else ""
+
 
 def _minatar(game: str, steps: int) -> Row:
     dqn = {**_DQN_MINATAR, "exploration_fraction": _DQN_MINATAR_EXPLORES / steps}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
-from row_files import machines, measure_missing, measured, read, verdict
+from row_files import Finding, machines, measure_missing, measured, read, verdict
 
 from launch.report import pictures
 from launch.report.pictures import Line, Panel
@@ -45,10 +45,14 @@ _HOW = {
     UNCORRECTED: f"--share-replay {_TUNED} --algorithm.trust-region-threshold inf --algorithm.policy-clip inf",
 }
 _SIDES = (SWEEP, UNSHARED, UNCORRECTED, PBT, TRIALS)
+_SHORT = {TRIALS: "Optuna", PBT: "population based training"}
+"""The searches that the aim is about, in fewer words."""
 _AS_GOOD = 0.95
 """The least share of another search's return that counts as the same return."""
 _MOST_OF_ALL = 1 / 3
 """The most env steps of the sweep, over those of another search; a member has those of a single run at most."""
+Sides = Mapping[str, Mapping[str, Mapping[str, float]]]
+"""By search and seed, `value` and `env_steps`."""
 _TRIALS = Path(__file__).parent / "peers" / "optuna_trials.py"
 
 
@@ -122,6 +126,7 @@ def whole_tasks() -> list[str]:
 
 def section(names: Sequence[str]) -> list[str]:
     """Return the lines of tasks for docs/results.md."""
+    found = {name: read(file_of(name)) for name in names}
     budgets = "; ".join(f"{TASKS[name].title}: {TASKS[name].steps:,}" for name in names)
     lines = ["", "## A search for settings", "", "![a search for settings](pictures/results/search.png)", ""]
     lines += [
@@ -130,11 +135,11 @@ def section(names: Sequence[str]) -> list[str]:
         "sets the sweep that shares its replay beside the others, by means over searches, since a median does not see",
         "what a limit of the return hides.",
         f"To reach: {_AS_GOOD} times the return with a third of the env steps of all.",
+        f"`python benchmarks/search.py {' '.join(names)}`, {machines(*found.values())}.",
         "",
         "| task | search | return of the best | env steps of all, thousands | seconds | sweep that shares |",
         "|---|---|---|---|---|---|",
     ]
-    found = {name: read(file_of(name)) for name in names}
     for name, results in found.items():
         sides = results["sides"]
         for side in filter(sides.__contains__, _SIDES):
@@ -148,7 +153,7 @@ def section(names: Sequence[str]) -> list[str]:
                 _verdict(sides, side, TASKS[name]),
             ]
             lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, "", f"`python benchmarks/search.py {' '.join(names)}`, {machines(*found.values())}."]
+    return lines
 
 
 def draw(names: Sequence[str]) -> bytes:
@@ -164,26 +169,46 @@ def draw(names: Sequence[str]) -> bytes:
     return pictures.draw(panels, "A search for step size and entropy cost", num_columns=len(panels))
 
 
-def _verdict(sides: Mapping[str, Mapping[str, Mapping[str, float]]], other: str, task: Task) -> str:
-    """Return the page's words for the sweep that shares its replay beside another search, by means over searches.
+def findings() -> list[Finding]:
+    """Return what the measured tasks say of the aim; a search that misses it so far counts as one that misses it."""
+    found = []
+    for name in measured_tasks():
+        sides = read(file_of(name))["sides"]
+        for other in filter(sides.__contains__, _SHORT):
+            is_whole, is_reached = _is_whole(sides, other, TASKS[name]), _is_reached(*_shares(sides, other))
+            what, on = f"a search for settings against {_SHORT[other]}", TASKS[name].title
+            if is_whole:
+                found.append(Finding(what, on, is_reached))
+            else:
+                found.append(Finding(what, f"{on} so far", None if is_reached else False))
+    return found
 
-    Args:
-        sides: by side and seed, `value` and `env_steps`.
-        other: the other search.
-        task: of both.
-    """
+
+def _verdict(sides: Sides, other: str, task: Task) -> str:
+    """Return the page's words for the sweep that shares its replay beside another search."""
+    if SWEEP not in sides or other == SWEEP:
+        return ""
+    of_return, of_all = _shares(sides, other)
+    said = f"{of_return:.2f} times the return, {of_all:.3f} times the env steps"
+    whole = other in _SHORT and _is_whole(sides, other, task)
+    return f"{said}: {verdict(_is_reached(of_return, of_all))}" if whole else said
+
+
+def _shares(sides: Sides, other: str) -> tuple[float, float]:
+    """Return the return and the env steps of the sweep that shares, over another search's, by means over searches."""
 
     def mean(side: str, number: str) -> float:
         return statistics.fmean(run[number] for run in sides[side].values())
 
-    if SWEEP not in sides or other == SWEEP:
-        return ""
-    of_return = mean(SWEEP, "value") / mean(other, "value")
-    of_all = mean(SWEEP, "env_steps") / mean(other, "env_steps")
-    is_reached = of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL
-    said = f"{of_return:.2f} times the return, {of_all:.3f} times the env steps"
-    whole = other in (TRIALS, PBT) and all(len(sides[side]) == len(task.seeds) for side in (SWEEP, other))
-    return f"{said}: {verdict(is_reached)}" if whole else said
+    return mean(SWEEP, "value") / mean(other, "value"), mean(SWEEP, "env_steps") / mean(other, "env_steps")
+
+
+def _is_reached(of_return: float, of_all: float) -> bool:
+    return of_return >= _AS_GOOD and of_all <= _MOST_OF_ALL
+
+
+def _is_whole(sides: Sides, other: str, task: Task) -> bool:
+    return all(len(sides[side]) == len(task.seeds) for side in (SWEEP, other))
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+FIRST_LINES = ("Best at", "Not best at", "Not known yet")
 HEAD = """
 import json, sys, tempfile
 from pathlib import Path
@@ -82,6 +83,15 @@ def test_the_page_is_what_its_files_say(state):
     assert 0 < state["lines"] <= 120
     for name in state["rows"]:
         assert (ROOT / "docs" / "pictures" / "results" / f"{name}.png").exists()
+
+
+def test_the_first_lines_name_every_row_by_its_verdict():
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    best, missed, unknown = (re.search(rf"^\* \*\*{words}\*\*.*$", text, re.MULTILINE)[0] for words in FIRST_LINES)
+    for title, steps, verdict in re.findall(r"^\| \[([^,:]+)[^\d\]]*([\d,]*).* \| ([^|]*) \|$", text, re.MULTILINE):
+        words = f"{steps} env steps[^;]*: [^;]*" if title.startswith("MinAtar ") else ""
+        line = missed if verdict.startswith("not reached") else best if verdict.startswith("reached") else unknown
+        assert re.search(words + re.escape(title.removeprefix("MinAtar ")), line), (title, verdict)
 
 
 def test_files_with_runs_of_an_uncommitted_tree_are_to_be_measured_again():
