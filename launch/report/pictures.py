@@ -37,11 +37,15 @@ NUM_STYLES = len(LIGHT.lines) * len(_DASHES)
 _MOST_IN_AXES = 6  # more names would hide the curves
 """Labels that a legend inside the axes has room for; more of them stand below, where they hide nothing."""
 _LEGEND_COLUMNS, _LEGEND_ROW_INCHES = 3, 0.19
+_LEGEND: dict[str, Any] = {"fontsize": "x-small", "handlelength": 4.0, "frameon": False}
+"""The look of a legend below the axes."""
 _TITLE_INCHES = 0.42
 """Height of the marks and the title of an x axis."""
 _LONG_LABEL = 28
 """Letters of a label that leaves no room for another beside it."""
 _MOST_POINTS = 2000
+_LONG_NUMBER = 10_000
+"""The least number on an x axis whose marks are 20k and 1.5M, not 20000 and 1.5 beside 1e6."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ def draw(
     num_columns: int | None = None,
     shares_y: bool | None = None,
     theme: Theme = LIGHT,
+    labels: Sequence[str] = (),
+    note: str = "",
 ) -> bytes:
     """Return a PNG of the panels. Titles and labels may contain any text. Call it from one thread at a time.
 
@@ -96,20 +102,33 @@ def draw(
         num_columns: panels side by side; None: all.
         shares_y: all panels have the same y axis; None: if they all have the same title of y.
         theme: colours.
+        labels: of the lines of all panels, in the order of their colours; one legend stands below all panels. (): each
+            panel has colours and a legend of its own.
+        note: the file's comment, which is not to be seen.
     """
     num_columns = len(panels) if num_columns is None else num_columns
     num_rows = -(-len(panels) // num_columns)
-    below = max(_legend_rows(panel) for panel in panels) * _LEGEND_ROW_INCHES
-    size = 1.0 + 5.0 * num_columns, (3.6 + below) * num_rows
+    below = max(_legend_rows(panel) for panel in panels) * _LEGEND_ROW_INCHES * num_rows
+    drawn = [label for label in labels if any(label in _labels(panel) for panel in panels)]
+    columns = num_columns * _legend_columns(drawn)
+    if labels:
+        below = -(-len(drawn) // columns) * _LEGEND_ROW_INCHES
+    size = 1.0 + 5.0 * num_columns, 3.6 * num_rows + below
     share = len({panel.y_title for panel in panels}) == 1 if shares_y is None else shares_y
-    with _sheet(size, theme) as (figure, picture):
+    with _sheet(size, theme, note) as (figure, picture):
         grid = figure.subplots(num_rows, num_columns, sharey=share, squeeze=False).flat
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         for axes, panel in zip(grid, panels, strict=False):
-            _draw_panel(axes, panel, theme)
+            _draw_panel(axes, panel, theme, labels)
         if title:
             figure.suptitle(_plain(title))
+        if drawn:
+            found = [axes.get_legend_handles_labels() for axes in figure.axes]
+            handles = {label: handle for pair in reversed(found) for handle, label in zip(*pair, strict=True)}
+            entries = [handles[_plain(label)] for label in drawn], [_plain(label) for label in drawn]
+            look = _LEGEND | ({"fontsize": "medium"} if len(drawn) <= columns else {})
+            figure.legend(*entries, loc="outside lower center", ncols=columns, **look)
     return picture.getvalue()
 
 
@@ -148,12 +167,13 @@ def draw_lineage(
 
 
 @contextmanager
-def _sheet(size: tuple[float, float], theme: Theme) -> Iterator[tuple[Any, io.BytesIO]]:
+def _sheet(size: tuple[float, float], theme: Theme, note: str = "") -> Iterator[tuple[Any, io.BytesIO]]:
     """Yield an empty figure in a theme's colours, and the file that holds it as PNG after the block.
 
     Args:
         size: width and height in inches.
         theme: colours. They are matplotlib's global settings for as long as the block lasts.
+        note: the file's comment.
     """
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -167,11 +187,11 @@ def _sheet(size: tuple[float, float], theme: Theme) -> Iterator[tuple[Any, io.By
         figure, picture = Figure(figsize=size, layout="constrained"), io.BytesIO()
         canvas: Any = FigureCanvasAgg(figure)
         yield figure, picture
-        canvas.print_png(picture)
+        canvas.print_png(picture, metadata={"Comment": note} if note else None)
 
 
-def _draw_panel(axes: Any, panel: Panel, theme: Theme) -> None:
-    labels = _labels(panel)
+def _draw_panel(axes: Any, panel: Panel, theme: Theme, labels: Sequence[str] = ()) -> None:
+    has_legend, labels = not labels, labels or _labels(panel)
     seen: set[str] = set()
     for line in panel.lines:
         points, band = thin(line.points), thin(line.band)
@@ -196,6 +216,10 @@ def _draw_panel(axes: Any, panel: Panel, theme: Theme) -> None:
         axes.set_xticks(range(len(panel.x_labels)), [_plain(label) for label in panel.x_labels])
     if panel.is_log_x and any(x > 0.0 for line in panel.lines for x, _ in line.points):
         axes.set_xscale("log")
+    if not panel.x_labels and any(abs(x) >= _LONG_NUMBER for line in panel.lines for x, _ in line.points):
+        axes.xaxis.set_major_formatter(lambda x, _: short_number(x))
+        if panel.is_log_x:  # marks between the decades: more of them would touch
+            axes.xaxis.set_minor_formatter(lambda x, _: short_number(x) if f"{x:e}"[0] in "25" else "")
     if panel.goal is not None:
         axes.axhline(panel.goal, color="grey", linestyle=":", linewidth=1)
     if panel.title:
@@ -203,12 +227,14 @@ def _draw_panel(axes: Any, panel: Panel, theme: Theme) -> None:
     axes.set_xlabel(_plain(panel.x_title))
     axes.set_ylabel(_plain(panel.y_title))
     axes.grid(alpha=0.3)
+    if not has_legend:
+        return
     if _legend_rows(panel):
         from matplotlib.transforms import ScaledTranslation
 
         below = axes.transAxes + ScaledTranslation(0.0, -_TITLE_INCHES, axes.figure.dpi_scale_trans)
         place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "bbox_transform": below}
-        axes.legend(fontsize="x-small", handlelength=4.0, frameon=False, ncols=_legend_columns(panel), **place)
+        axes.legend(ncols=_legend_columns(labels), **_LEGEND, **place)
     elif any(labels):
         axes.legend(fontsize="small")
 
@@ -225,11 +251,17 @@ def _labels(panel: Panel) -> list[str]:
 def _legend_rows(panel: Panel) -> int:
     """Return the rows of the legend below the axes; 0: it has room inside."""
     number = len(list(filter(None, _labels(panel))))
-    return -(-number // _legend_columns(panel)) if number > _MOST_IN_AXES else 0
+    return -(-number // _legend_columns(_labels(panel))) if number > _MOST_IN_AXES else 0
 
 
-def _legend_columns(panel: Panel) -> int:
-    return 1 if max(map(len, _labels(panel)), default=0) > _LONG_LABEL else _LEGEND_COLUMNS
+def _legend_columns(labels: Sequence[str]) -> int:
+    return 1 if max(map(len, labels), default=0) > _LONG_LABEL else _LEGEND_COLUMNS
+
+
+def short_number(x: float) -> str:
+    """Return a number of an axis: thousands end with k, and millions with M."""
+    size, unit = next(((size, unit) for size, unit in ((1e6, "M"), (1e3, "k")) if abs(x) >= size), (1.0, ""))
+    return f"{x / size:g}{unit}"
 
 
 def thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:

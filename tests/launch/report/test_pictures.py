@@ -4,7 +4,9 @@ import struct
 import numpy as np
 import pytest
 from matplotlib import rcParams
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from PIL import Image
 
 from launch.report.pictures import DARK, LIGHT, THEMES, Line, Panel, draw, draw_lineage, thin
 
@@ -69,6 +71,50 @@ def test_pictures_are_light_unless_another_theme_is_asked_for_and_leave_matplotl
     before = dict(rcParams)
     draw(panels, theme=DARK)
     assert dict(rcParams) == before
+
+
+def test_labels_of_a_picture_have_the_same_colour_in_all_panels_and_one_legend_below():
+    import matplotlib.figure
+
+    from launch.report import pictures
+
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matplotlib.figure, "Figure", lambda **options: seen.append(Figure(**options)) or seen[-1])
+        panels = [
+            Panel("x", "y", [Line(label, [(0.0, 0.0), (9.0, 1.0)]) for label in names]) for names in ("ab", "b", "cb")
+        ]
+        draw(panels, "title", labels=("c", "b", "unused", "a"))
+    (figure,) = seen
+    colours = [{line.get_label(): line.get_color() for line in axes.get_lines()} for axes in figure.axes]
+    assert [each["b"] for each in colours] == [pictures.style(1)[0]] * 3
+    assert (colours[0]["a"], colours[2]["c"]) == (pictures.style(3)[0], pictures.style(0)[0])
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["c", "b", "a"]
+    assert all(axes.get_legend() is None for axes in figure.axes)
+    assert legend.get_window_extent().y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)
+
+
+@pytest.mark.parametrize("is_log_x", [False, True])
+def test_marks_of_long_numbers_are_short(is_log_x):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from launch.report import pictures
+
+    figure = Figure(layout="constrained")
+    canvas, axes = FigureCanvasAgg(figure), figure.subplots()
+    points = [(20_000.0, 0.0), (1_500_000.0, 1.0)]
+    pictures._draw_panel(axes, Panel("env steps", "y", [Line("a", points)], is_log_x=is_log_x), LIGHT)
+    canvas.draw()
+    marks = [mark.get_text() for mark in (*axes.get_xticklabels(), *axes.get_xticklabels(minor=True))]
+    assert {"1M", "500k" if is_log_x else "200k"} <= set(marks)
+    assert all(len(mark) <= 5 for mark in marks)
+
+
+def test_a_note_is_the_comment_of_the_file():
+    panels = [Panel("x", "y", [Line("a", [(0.0, 1.0)])])]
+    assert Image.open(io.BytesIO(draw(panels, note="drawn from this"))).text["Comment"] == "drawn from this"
+    assert "Comment" not in Image.open(io.BytesIO(draw(panels))).text
 
 
 def test_panels_fill_rows_and_a_place_that_is_left_over_stays_empty():
