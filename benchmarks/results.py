@@ -25,12 +25,12 @@ import search
 import shared_sweeps
 import staleness
 import unmeasured
+from page_picture import Picture
 from row_files import UNCOMMITTED, Results, add, check_committed, is_done, machines, measured, read
 from row_table import BUSY_LOAD, HEAD, table_row, values_of
-from rows import LASER, ROWS, Row
+from rows import LASER, ROWS, SIDES, Row
 
 from launch.records.metrics_db import read_series
-from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
 PAGE = measure.ROOT / "docs" / "results.md"
@@ -56,16 +56,8 @@ def main() -> None:
             for side in sides:
                 measure_side(name, side, seed, options.venvs)
     if options.page or not options.rows:
-        for name in measured(ROWS):
-            draw(name, read(name))
-        for picture, games in games_together().items():
-            (PICTURES / picture).write_bytes(draw_together(games, "MinAtar: mean return, every seed"))
-        for name in staleness.measured_tasks():
-            (PICTURES / f"stale_{name}.png").write_bytes(staleness.draw(name))
-        if search.measured_tasks():
-            (PICTURES / "search.png").write_bytes(search.draw(search.measured_tasks()))
-        for name in shared_sweeps.measured_games():
-            (PICTURES / f"{shared_sweeps.file_of(name)}.png").write_bytes(shared_sweeps.draw(name))
+        for name, picture in all_pictures().items():
+            (PICTURES / f"{name}.png").write_bytes(picture.png())
         PAGE.write_text(page(), encoding="utf-8")
         print(f"written: {PAGE.relative_to(measure.ROOT)}")
 
@@ -147,8 +139,8 @@ def page() -> str:
     if together:
         shares = "; ".join(overtakes(of_length) for of_length in together.values())
         lines += [f"LASER is where the best peer ends after this share of the env steps: {shares}."]
-    pictures = {**dict.fromkeys(together, "MinAtar"), **{f"{name}.png": ROWS[name].title for name in alone}}
-    lines += ["", " ".join(f"![{title}](pictures/results/{picture})" for picture, title in pictures.items())]
+    titles = {**dict.fromkeys(together, "MinAtar"), **{name: ROWS[name].title for name in alone}}
+    lines += ["", " ".join(f"![{title}](pictures/results/{name}.png)" for name, title in titles.items())]
     lines += ["", "How each was measured; `results.py` goes on with the seeds that a row lacks:", ""]
     lines += [how(of_row) for of_row in [*([name] for name in alone), *together.values()]]
     if ablations.measured_games():
@@ -184,7 +176,7 @@ def games_together() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in measured(ROWS):
         if ROWS[name].game:
-            found.setdefault(f"minatar_{ROWS[name].steps // 1000}k.png", []).append(name)
+            found.setdefault(f"minatar_{ROWS[name].steps // 1000}k", []).append(name)
     return found
 
 
@@ -227,17 +219,29 @@ def seeds_seen() -> str:
     return f"Settings were chosen on other seeds, but some seeds had been looked at before: {'; '.join(seen)}."
 
 
-def draw(name: str, results: Results) -> None:
-    """Draw the curve of every seed of a row, one colour per side."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    panel = Panel("env steps", "mean return", _lines(results), ROWS[name].target)
-    (PICTURES / f"{name}.png").write_bytes(pictures.draw([panel], ROWS[name].title))
+def all_pictures() -> dict[str, Picture]:
+    """Return the pictures of the page by the name of their file."""
+    return {
+        **{name: picture_of(name) for name in measured(ROWS)},
+        **{name: picture_together(games) for name, games in games_together().items()},
+        **{f"stale_{name}": staleness.picture(name) for name in staleness.measured_tasks()},
+        **({"search": search.picture(search.measured_tasks())} if search.measured_tasks() else {}),
+        **{shared_sweeps.file_of(name): shared_sweeps.picture(name) for name in shared_sweeps.measured_games()},
+    }
 
 
-def draw_together(names: Sequence[str], title: str) -> bytes:
-    """Return a picture with a panel for each of some rows: the curve of every seed, one colour per side."""
-    panels = [Panel("env steps", ROWS[name].game, _lines(read(name))) for name in names]
-    return pictures.draw(panels, title, num_columns=min(3, len(panels)))
+def picture_of(name: str) -> Picture:
+    """Return the picture of a row: the curve of every seed."""
+    row = ROWS[name]
+    axis = "env steps" if row.target is None else "env steps; a curve ends where its run is solved"
+    return Picture(row.title, [Panel(axis, "mean return", _lines(read(name)), row.target)], SIDES)
+
+
+def picture_together(names: Sequence[str]) -> Picture:
+    """Return a picture with a panel for each of some rows: the curve of every seed."""
+    panels = [Panel("env steps", "mean return", _lines(read(name)), title=ROWS[name].game) for name in names]
+    title = f"MinAtar, {ROWS[names[0]].steps:,} env steps: every seed"
+    return Picture(title, panels, SIDES, num_columns=min(3, len(panels)))
 
 
 def _lines(results: Results) -> list[Line]:

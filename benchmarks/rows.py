@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 import peer_venv
 
-LASER = "LASER"
-"""The name of our side."""
+LASER, PPO, DQN = "LASER", "SB3 PPO", "SB3 DQN"
+SIDES = (LASER, PPO, DQN)
+"""All sides, in the order of their colours; ours is the first."""
 _MINATAR_LENGTHS = {"": 200_000, "_1m": 1_000_000}
 _PPO_MINATAR = {  # the best of five on seed 100; the others: 1e-3, entropy 0.01, RL Zoo for Atari with 2.5e-4 and 1e-3
     "n_envs": 8,
@@ -147,8 +148,8 @@ def _minatar(game: str, steps: int) -> Row:
         "minatar",
         steps,
         {
-            "SB3 PPO": Peer("ppo", steps, _PPO_MINATAR, _PPO_MINATAR_SOURCE),
-            "SB3 DQN": Peer("dqn", steps, dqn, "Young and Tian 2019"),
+            PPO: Peer("ppo", steps, _PPO_MINATAR, _PPO_MINATAR_SOURCE),
+            DQN: Peer("dqn", steps, dqn, "Young and Tian 2019"),
         },
         to_reach=1.3,
     )
@@ -160,7 +161,7 @@ ROWS: dict[str, Row] = {
         "CartPole-v1",
         "cartpole",
         100_000,
-        {"SB3 PPO": Peer("ppo", 100_000, peer_venv.PPO_CARTPOLE, "RL Zoo")},
+        {PPO: Peer("ppo", 100_000, peer_venv.PPO_CARTPOLE, "RL Zoo")},
         seeds=tuple(range(40, 52)),
         seen="all, in three measurements between which settings changed",
         target=475.0,
@@ -173,8 +174,8 @@ ROWS: dict[str, Row] = {
         "box2d",
         500_000,
         {
-            "SB3 PPO": Peer("ppo", 1_000_000, _PPO_LUNAR_LANDER, "RL Zoo"),
-            "SB3 DQN": Peer("dqn", _DQN_LUNAR_LANDER_STEPS, _DQN_LUNAR_LANDER, "RL Zoo"),
+            PPO: Peer("ppo", 1_000_000, _PPO_LUNAR_LANDER, "RL Zoo"),
+            DQN: Peer("dqn", _DQN_LUNAR_LANDER_STEPS, _DQN_LUNAR_LANDER, "RL Zoo"),
         },
         seen="11, with LASER's own agent, before double DQN took its place",
         target=200.0,
@@ -186,7 +187,7 @@ ROWS: dict[str, Row] = {
         "MiniGrid-DoorKey-5x5-v0",
         "minigrid",
         100_000,
-        {"SB3 PPO": Peer("ppo", 100_000, _PPO_MINIGRID, "RL Zoo")},
+        {PPO: Peer("ppo", 100_000, _PPO_MINIGRID, "RL Zoo")},
         target=0.9,
         to_reach=0.5,
     ),

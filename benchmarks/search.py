@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import measure
+from page_picture import Picture
 from row_files import Finding, machines, measure_missing, measured, read, verdict
 
-from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
 _SPACES = (
@@ -156,7 +156,7 @@ def section(names: Sequence[str]) -> list[str]:
     return lines
 
 
-def draw(names: Sequence[str]) -> bytes:
+def picture(names: Sequence[str]) -> Picture:
     """Return the picture of the measured tasks: a point for each search, over its env steps."""
     panels = []
     for name in names:
@@ -166,7 +166,7 @@ def draw(names: Sequence[str]) -> bytes:
             for side in filter(sides.__contains__, _SIDES)
         ]
         panels.append(Panel("env steps of all", f"return of the best, {TASKS[name].title}", lines, is_log_x=True))
-    return pictures.draw(panels, "A search for step size and entropy cost", num_columns=len(panels))
+    return Picture("A search for step size and entropy cost", panels, _SIDES, num_columns=len(panels))
 
 
 def findings() -> list[Finding]:

@@ -19,10 +19,10 @@ from typing import Any
 
 import curve_points
 import measure
+from page_picture import Picture
 from row_files import Finding, Results, machines, mark, measure_missing, measured, read, verdict
 
 from launch.records.metrics_db import read_series
-from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
 _GRID = "--grid algorithm.learning-rate=1e-3,3e-3 --grid algorithm.entropy-cost=0.001,0.01"
@@ -152,7 +152,7 @@ def _spread(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f}, n={len(values)})"
 
 
-def draw(name: str) -> bytes:
+def picture(name: str) -> Picture:
     """Return the picture of a game: the mean member of each arm, with the range over sweeps."""
     results: Results = read(file_of(name))
     lines = []
@@ -162,7 +162,8 @@ def draw(name: str) -> bytes:
         values = [[curve[at] for curve in curves] for at in places]
         points = [(at, statistics.median(each)) for at, each in zip(places, values, strict=True)]
         lines.append(Line(arm, points, band=[(min(each), max(each)) for each in values]))
-    return pictures.draw([Panel("env steps of each member", "return of the mean member", lines)], GAMES[name].title)
+    panel = Panel("env steps of each member", "return of the mean member", lines)
+    return Picture(GAMES[name].title, [panel], tuple(ARMS))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from typing import Any
 
 import final_return
 import measure
+from page_picture import Picture
 from row_files import Finding, Results, machines, measure_missing, measured, read, verdict
 
-from launch.report import pictures
 from launch.report.pictures import Line, Panel
 
 AGES = (0, 16, 64, 256, 1024)
@@ -163,7 +163,7 @@ def _in_words(results: Results) -> str:
     return f"{words} Not even at {AGES[1]}: {others}." if others else words
 
 
-def draw(name: str) -> bytes:
+def picture(name: str) -> Picture:
     """Return the picture of a task: a line for each arm, with a point for each seed."""
     lines, results = [], read(file_of(name))
     for arm in ARMS:
@@ -171,7 +171,7 @@ def draw(name: str) -> bytes:
         lines.append(Line(arm, [(float(place), statistics.median(values)) for place, values in places if values]))
         lines.append(Line(arm, [(float(place), each) for place, values in places for each in values], is_points=True))
     axis, labels = "age of the experience, updates", [f"{age:,}" for age in AGES]
-    return pictures.draw([Panel(axis, "final return", lines, x_labels=labels)], TASKS[name].title)
+    return Picture(TASKS[name].title, [Panel(axis, "final return", lines, x_labels=labels)], tuple(ARMS))
 
 
 def _values(results: Results, arm: str, age: int) -> list[float]:

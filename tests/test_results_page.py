@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_LINES = ("Best at", "Not best at", "Not known yet")
@@ -18,8 +19,8 @@ import curve_points, results, row_files, row_table
 """
 STATE = """
 text = results.PAGE.read_text(encoding="utf-8") if results.PAGE.exists() else ""
-rows = results.measured(results.ROWS)
-answer = {"same": text == results.page(), "lines": len(text.splitlines()), "rows": rows}
+drawn_from = {name: picture.digest for name, picture in results.all_pictures().items()}
+answer = {"same": text == results.page(), "lines": len(text.splitlines()), "drawn_from": drawn_from}
 """
 LATE_CURVES = """
 answer = []
@@ -81,8 +82,13 @@ def state():
 def test_the_page_is_what_its_files_say(state):
     assert state["same"], "run: python benchmarks/results.py --page"
     assert 0 < state["lines"] <= 120
-    for name in state["rows"]:
-        assert (ROOT / "docs" / "pictures" / "results" / f"{name}.png").exists()
+
+
+def test_the_pictures_are_drawn_from_what_the_files_say(state):
+    files = {path.stem: path for path in (ROOT / "docs" / "pictures" / "results").glob("*.png")}
+    assert files.keys() == state["drawn_from"].keys()
+    old = [name for name, path in files.items() if Image.open(path).text.get("Comment") != state["drawn_from"][name]]
+    assert not old, "run: python benchmarks/results.py --page"
 
 
 def test_the_first_lines_name_every_row_by_its_verdict():
