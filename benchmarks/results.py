@@ -27,7 +27,7 @@ import staleness
 import unmeasured
 from page_picture import Picture
 from row_files import UNCOMMITTED, Results, add, check_committed, is_done, machines, measured, read
-from row_table import BUSY_LOAD, HEAD, table_row, values_of
+from row_table import BUSY_LOAD, HEAD, standing, table_row, values_of
 from rows import LASER, ROWS, SIDES, Row
 
 from launch.records.metrics_db import read_series
@@ -122,8 +122,8 @@ def page() -> str:
     lines = [
         "# Results beside other systems",
         "",
-        "Written by `python benchmarks/results.py --page` from `benchmarks/rows/*.json`; do not edit. Peers run on",
-        f"the same machine with the settings that are named, one thread each. {seeds_seen()}",
+        "Written by `python benchmarks/results.py --page` from `benchmarks/rows/*.json`; do not edit. Peers have",
+        f"the settings and run on the machines that are named, one thread each. {seeds_seen()}",
         "Numbers are medians, with the lowest and the highest seed; a run that did not get there counts with all its",
         "env steps. LASER is the system here; its algorithm is LASER's own, unless the cell names another.",
         "Minutes are medians, LASER's / the best peer's, until a run ended; ~: beside other work (a load above",
@@ -184,15 +184,16 @@ def overtakes(names: Sequence[str]) -> str:
     """Say after which share of their env steps, which are equal, LASER's median is where the best peer's ends."""
     found = []
     for name in names:
-        sides = dict(read(name)["sides"])
-        ours = [dict(run["curve"]) for run in sides.pop(LASER, {}).values()]
-        ends = [statistics.median(values_of(ROWS[name], side, runs)) for side, runs in sides.items() if runs]
-        if ours and ends:
+        row, results = ROWS[name], read(name)
+        best = standing(row, results).best
+        ours = [dict(run["curve"]) for run in results["sides"].get(LASER, {}).values()]
+        if ours and best is not None:
+            end = statistics.median(values_of(row, best, results["sides"][best]))
             # A bucket in which an episode of no seed ended has no point; those of some seeds count.
             medians = {at: statistics.median(curve[at] for curve in ours if at in curve) for at in set().union(*ours)}
-            reached = [at for at, value in sorted(medians.items()) if value >= max(ends)]
-            share = f"{reached[0] / ROWS[name].steps:.2f}" if reached else "not within them"
-            found.append(f"{ROWS[name].game} {share}")
+            reached = [at for at, value in sorted(medians.items()) if value >= end]
+            share = f"{reached[0] / row.steps:.2f}" if reached else "not within them"
+            found.append(f"{row.game} {share}")
     return f"of {ROWS[names[0]].steps:,}: {', '.join(found)}"
 
 
