@@ -231,7 +231,7 @@ def _highest_pixel(space: spaces.Box, pictures: PictureRule) -> int:
     """Return the largest value of a pixel, as the space declares it."""
     if space.dtype.kind == "b":
         return 1
-    return max(1, int(space.high.max())) if pictures.kinds == "auto" else 255
+    return max(1, int(space.high.max())) if pictures.kinds != "bytes" else 255
 
 
 def _first_bad(values: np.ndarray, original: np.ndarray | None = None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from laser.config import Bounds, Problem
-from laser.environments.pictures import PictureRule
+from laser.environments.pictures import PictureKinds, PictureRule
 from laser.free_values import FreeValues
 
 BEING_CONSTRUCTED = "being constructed"
@@ -44,10 +44,11 @@ class EnvironmentConfig:
         int, Bounds(least=5, most=4096), "least side of a picture in pixels: smaller arrays of pixels are vectors"
     ] = 5
     pictures: Annotated[
-        Literal["auto", "bytes"],
-        "auto: arrays of three axes are pictures whatever their dtype, uint8 is divided by the largest value of its "
-        "space; bytes: only uint8 and bool are pictures, and uint8 is divided by 255",
-    ] = "auto"
+        PictureKinds,
+        "by_shape: arrays of three axes are pictures whatever their dtype, uint8 is divided by the largest value of "
+        "its space; auto: as earlier versions had it, never more than 64 channels; bytes: only uint8 and bool are "
+        "pictures, and uint8 is divided by 255",
+    ] = "by_shape"
     action_masks: Annotated[
         Literal["auto", "off"],
         "auto: actions that info['action_mask'] or the observation action_mask forbids are not taken; off: a mask in "

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from laser.specs import Layout  # NumPy, which help must not wait for
 
+PictureKinds = Literal["by_shape", "auto", "bytes"]
+"""Rules that say which arrays are pictures. A recorded value keeps its meaning: a new rule has a new name."""
+
 _MOST_CHANNELS = 64
 _MOST_CHANNELS_OF_BYTES = 16  # with kinds "bytes", for uint8
 
@@ -18,30 +21,35 @@ class PictureRule:
 
     Args:
         size: pixels of a picture's shortest side, at least; arrays with fewer are vectors.
-        kinds: "auto": boxes of three axes are pictures whatever their dtype, and those of two axes if they hold uint8
-            or bool; "bytes": only those of uint8 and bool, whose axes are (height, width, channels) wherever they can
-            be. Older runs had the second rule, and their records say so.
+        kinds: "by_shape": boxes of three axes are pictures whatever their dtype, and those of two axes if they hold
+            uint8 or bool; "auto": the same, except that the most channels count for more than equal axes; "bytes": only
+            those of uint8 and bool, whose axes are (height, width, channels) wherever they can be. Older runs had the
+            second and the third rule, and their records say so.
     """
 
     size: int = 5
-    kinds: Literal["auto", "bytes"] = "auto"
+    kinds: PictureKinds = "by_shape"
 
     def layout(self, shape: tuple[int, ...], dtype: str) -> Layout:
         """Return the order of a box's axes if it is a picture, else "".
 
-        The two axes of equal length are height and width; without such a pair, the shorter of the first and the last
-        axis is that of the channels.
+        The two neighbouring axes of equal length are height and width, however many channels there are. Without such a
+        pair, the shorter of the first and the last axis is that of the channels, at most 64.
         """
         is_bytes = dtype in ("uint8", "bool")
         if len(shape) == 2:
             return "channels_last" if is_bytes and min(shape) >= self.size else ""
-        if len(shape) != 3 or not (is_bytes or self.kinds == "auto"):
+        if len(shape) != 3 or not (is_bytes or self.kinds != "bytes"):
             return ""
+        if self.kinds == "by_shape" and (shape[0] == shape[1]) != (shape[1] == shape[2]):
+            if shape[1] < self.size:
+                return ""
+            return "channels_last" if shape[0] == shape[1] else "channels_first"
         most = _MOST_CHANNELS_OF_BYTES if self.kinds == "bytes" and dtype == "uint8" else _MOST_CHANNELS
         first, middle, last = shape
         may_be_last = min(first, middle) >= self.size and last <= most
         may_be_first = min(middle, last) >= self.size and first <= most
-        if may_be_last and may_be_first and self.kinds == "auto":
+        if may_be_last and may_be_first and self.kinds != "bytes":
             may_be_last = first == middle or (middle != last and last <= first)
         if may_be_last:
             return "channels_last"

@@ -299,6 +299,12 @@ def test_pictures_smaller_than_asked_for_are_vectors():
         ((6, 20, 30), "channels_first"),
         ((20, 30, 6), "channels_last"),
         ((20, 30, 50), "channels_first"),
+        ((8, 8, 111), "channels_last"),
+        ((10, 10, 70), "channels_last"),
+        ((111, 8, 8), "channels_first"),
+        ((100, 200, 200), "channels_first"),
+        ((4, 4, 111), ""),
+        ((70, 70, 70), ""),
         ((70, 80, 90), ""),
         ((4, 4, 10), ""),
         ((5, 5), "channels_last"),
@@ -312,7 +318,16 @@ def test_the_channels_of_a_picture_are_found(shape, layout):
     assert PictureRule().layout(shape, "float32") == ("" if len(shape) == 2 else layout)
 
 
-def test_the_rule_of_older_runs_is_kept():
+def test_a_rule_of_older_runs_counts_channels_before_equal_axes():
+    rule = PictureRule(5, "auto")
+    for dtype in ("uint8", "bool", "float32"):
+        assert rule.layout((8, 8, 111), dtype) == "channels_first"
+        assert rule.layout((111, 8, 8), dtype) == "channels_last"
+        assert rule.layout((8, 10, 10), dtype) == "channels_first"
+        assert rule.layout((70, 100, 100), dtype) == ""
+
+
+def test_the_rule_of_the_oldest_runs_is_kept():
     rule = PictureRule(5, "bytes")
     assert rule.layout((10, 10, 4), "float32") == ""
     assert rule.layout((8, 10, 10), "uint8") == "channels_last"

@@ -79,6 +79,8 @@ def test_a_record_from_before_small_pictures_sees_them_as_vectors():
 
 def test_a_record_from_before_pictures_of_other_numbers_sees_pictures_as_it_did():
     value = config_to_json(load_preset("mini"))
+    assert config_from_json(value).environment.pictures == "by_shape"
+    value["environment"]["pictures"] = "auto"
     assert config_from_json(value).environment.pictures == "auto"
     del value["environment"]["pictures"]
     assert config_from_json(value).environment.pictures == "bytes"
