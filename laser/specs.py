@@ -56,6 +56,9 @@ class FramesSpec:
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
         channels_first: whether the environment puts colours before height and width; LASER itself never does.
         high: largest value of a pixel, as the space declares it; 1 for pictures of bools. Networks see value / high.
+        joined: number of pictures that the environment gives as one array of four axes, whose colours LASER joins to
+            one picture of all their channels: nothing says that the array is a stack of the newest frames; 0: three
+            axes at most.
     """
 
     frame_shape: tuple[int, ...]
@@ -63,6 +66,7 @@ class FramesSpec:
     padding: Literal["zeros", "repeat"] = "zeros"
     channels_first: bool = field(default=False, compare=False)
     high: int = 255
+    joined: int = field(default=0, compare=False)
 
     @property
     def num_frame_bytes(self) -> int:
@@ -73,6 +77,31 @@ class FramesSpec:
     def channels(self) -> int:
         """Number of channels that a network sees."""
         return self.stack * (self.frame_shape[2] if len(self.frame_shape) == 3 else 1)
+
+    @property
+    def given_shape(self) -> tuple[int, ...]:
+        """Shape of one observation in the environment; a stack that LASER has rebuilt keeps its axis."""
+        shape = self.frame_shape
+        if self.joined:
+            shape = (self.joined, *shape[:2], shape[2] // self.joined)
+        if self.channels_first:
+            shape = (*shape[:-3], shape[-1], *shape[-3:-1])
+        return shape if self.stack == 1 else (self.stack, *shape)
+
+    def as_stored(self, given: np.ndarray) -> np.ndarray:
+        """Return observations [N, *given_shape] with the axes [N, stack, *frame_shape], as a view if possible."""
+        if self.channels_first:
+            given = np.moveaxis(given, -3, -1)
+        if self.joined:
+            given = np.moveaxis(given, 1, -2)
+        return given.reshape(len(given), self.stack, *self.frame_shape)
+
+    def as_given(self, stored: np.ndarray) -> np.ndarray:
+        """Return observations [N, stack, *frame_shape] with the axes [N, *given_shape]."""
+        given = stored if self.stack > 1 else stored[:, 0]
+        if self.joined:
+            given = np.moveaxis(given.reshape(*given.shape[:-1], self.joined, -1), -2, 1)
+        return np.moveaxis(given, -1, -3) if self.channels_first else given
 
 
 VectorHolds = Literal["numbers", "integers", "bits"]
@@ -103,8 +132,9 @@ class VectorSpec:
         """The frames that networks see in a picture; None for other vectors."""
         if not self.layout:
             return None
-        is_last = self.layout == "channels_last"
-        return FramesSpec(self.shape if is_last else (*self.shape[1:], self.shape[0]), high=1)
+        *stack, first, middle, last = self.shape
+        height, width, channels = (first, middle, last) if self.layout == "channels_last" else (middle, last, first)
+        return FramesSpec((height, width, math.prod((*stack, channels))), high=1)
 
 
 @dataclass(frozen=True)

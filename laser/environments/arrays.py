@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from laser.environments.base import EnvironmentFailedError
 from laser.environments.pictures import PictureRule
-from laser.specs import CategorySpec, FramesSpec, MaskSpec, ObservationSpec, VectorSpec
+from laser.specs import CategorySpec, FramesSpec, Layout, MaskSpec, ObservationSpec, VectorSpec
 
 # Networks see up to so many values one-hot; more are embedded, since a one-hot input of that width is slow.
 _MOST_ONE_HOT = 1024
@@ -114,10 +114,8 @@ class ArrayReader:
             masks: np.ndarray = np.array(batch, bool)
             return masks
         if isinstance(self.spec, FramesSpec):
-            if self.spec.channels_first:
-                batch = np.moveaxis(batch, 1, -1)
-            frames: np.ndarray = np.array(batch, np.uint8, order="C")
-            return frames.reshape(len(batch), self.spec.stack, *self.spec.frame_shape)
+            frames: np.ndarray = np.array(self.spec.as_stored(batch), np.uint8, order="C")
+            return frames
         if isinstance(self.spec, CategorySpec):
             if self.spec.counts:
                 return self._joined(name, batch, self.spec)
@@ -204,13 +202,11 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
     layout = pictures.layout(shape, dtype)
     if dtype in ("uint8", "bool"):
         high = _highest_pixel(space, pictures)
-        if stack is not None and pictures.layout(shape[1:], dtype) == "channels_last":
+        if stack is not None and len(shape) <= 4 and pictures.layout(shape[1:], dtype) == "channels_last":
             return ArrayReader(FramesSpec(shape[1:], stack.depth, stack.padding, high=high), shape, dtype)
-        if layout == "channels_last":
-            return ArrayReader(FramesSpec(shape, high=high), shape, dtype)
-        # Without a stacking wrapper, these channels need not be a rolling stack: keep all of them.
-        if layout == "channels_first":
-            return ArrayReader(FramesSpec((*shape[1:], shape[0]), channels_first=True, high=high), shape, dtype)
+        # Without a stacking wrapper, channels or pictures need not be a rolling stack: keep all of them.
+        if layout:
+            return ArrayReader(_frames(shape, layout, high), shape, dtype)
     # Narrow floats are widened when they are collected; float64 is cast once, when the batch is converted.
     collected = "float64" if dtype not in ("float32", "float16") else "float32"
     holds: dict[str, Holds] = {"f": "floats", "i": "integers", "u": "integers", "b": "bits"}
@@ -218,6 +214,17 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
     # A space of floats leaves its kind open, since it depends on the first array that its environment gives.
     vector = VectorSpec(shape, layout=layout, holds="numbers" if held == "floats" else held)
     return ArrayReader(vector, shape, collected, held)
+
+
+def _frames(shape: tuple[int, ...], layout: Layout, high: int) -> FramesSpec:
+    """Return the frames in which all the channels of a box of bytes or bools are kept."""
+    if layout == "channels_first":
+        shape = (*shape[:-3], *shape[-2:], shape[-3])
+    if len(shape) < 4:
+        return FramesSpec(shape, channels_first=layout == "channels_first", high=high)
+    joined, height, width, channels = shape
+    frame = (height, width, joined * channels)
+    return FramesSpec(frame, channels_first=layout == "channels_first", high=high, joined=joined)
 
 
 def _category(name: str, num_values: int, shape: tuple[int, ...], **facts: Any) -> CategorySpec:

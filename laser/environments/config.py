@@ -45,9 +45,9 @@ class EnvironmentConfig:
     ] = 5
     pictures: Annotated[
         PictureKinds,
-        "by_shape: arrays of three axes are pictures whatever their dtype, uint8 is divided by the largest value of "
-        "its space; auto: as earlier versions had it, never more than 64 channels; bytes: only uint8 and bool are "
-        "pictures, and uint8 is divided by 255",
+        "by_shape: arrays of three axes are pictures whatever their dtype, of four axes several pictures, and uint8 is "
+        "divided by the largest value of its space; auto and bytes: as earlier versions had it; bytes: only uint8 and "
+        "bool are pictures, and uint8 is divided by 255",
     ] = "by_shape"
     action_masks: Annotated[
         Literal["auto", "off"],

@@ -12,6 +12,7 @@ PictureKinds = Literal["by_shape", "auto", "bytes"]
 """Rules that say which arrays are pictures. A recorded value keeps its meaning: a new rule has a new name."""
 
 _MOST_CHANNELS = 64
+_MOST_IN_STACK = 16  # the most of environment.frame-stack, too
 _MOST_CHANNELS_OF_BYTES = 16  # with kinds "bytes", for uint8
 
 
@@ -21,10 +22,11 @@ class PictureRule:
 
     Args:
         size: pixels of a picture's shortest side, at least; arrays with fewer are vectors.
-        kinds: "by_shape": boxes of three axes are pictures whatever their dtype, and those of two axes if they hold
-            uint8 or bool; "auto": the same, except that the most channels count for more than equal axes; "bytes": only
-            those of uint8 and bool, whose axes are (height, width, channels) wherever they can be. Older runs had the
-            second and the third rule, and their records say so.
+        kinds: "by_shape": boxes of three axes are pictures whatever their dtype, those of four are stacks of at most 16
+            pictures, and those of two axes are pictures if they hold uint8 or bool; "auto": the same without stacks,
+            and the most channels count for more than equal axes; "bytes": only boxes of uint8 and bool, whose axes are
+            (height, width, channels) wherever they can be. Older runs had the second and the third rule, and their
+            records say so.
     """
 
     size: int = 5
@@ -34,8 +36,11 @@ class PictureRule:
         """Return the order of a box's axes if it is a picture, else "".
 
         The two neighbouring axes of equal length are height and width, however many channels there are. Without such a
-        pair, the shorter of the first and the last axis is that of the channels, at most 64.
+        pair, the shorter of the first and the last axis is that of the channels, at most 64. Of four axes, the first
+        counts pictures, and the order is that of the others.
         """
+        if len(shape) == 4 and self.kinds == "by_shape" and shape[0] <= _MOST_IN_STACK:
+            return self.layout(shape[1:], dtype)
         is_bytes = dtype in ("uint8", "bool")
         if len(shape) == 2:
             return "channels_last" if is_bytes and min(shape) >= self.size else ""

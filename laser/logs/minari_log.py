@@ -260,7 +260,7 @@ def _buffer(minari: Any, environment: EnvironmentSpec, episode: LoggedEpisode) -
     ends = np.arange(length) == length - 1
     none = np.zeros(length, bool)
     observations: Any = {
-        name: _written_frames(spec, value) if isinstance(spec, FramesSpec) else value
+        name: spec.as_given(value) if isinstance(spec, FramesSpec) else value
         for (name, value), spec in zip(episode.observations.items(), environment.observations.values(), strict=True)
     }
     if list(environment.observations) == ["observation"]:
@@ -278,12 +278,6 @@ def _buffer(minari: Any, environment: EnvironmentSpec, episode: LoggedEpisode) -
     )
 
 
-def _written_frames(spec: FramesSpec, value: np.ndarray) -> np.ndarray:
-    """Return frames [L + 1, stack, ...] as the environment gives them."""
-    frames = value[:, 0] if spec.stack == 1 else value
-    return np.moveaxis(frames, -1, -3) if spec.channels_first else frames
-
-
 def _written(actions: ActionSpec, values: np.ndarray) -> np.ndarray:
     bounds = actions.bounds if isinstance(actions, ContinuousActions) else "clip"
     return action_writer(_action_space(actions), bounds).write(values)
@@ -296,9 +290,7 @@ def _observation_space(environment: EnvironmentSpec) -> spaces.Space[Any]:
 
 def _space_of(spec: ObservationSpec) -> spaces.Space[Any]:
     if isinstance(spec, FramesSpec):
-        frame = (spec.frame_shape[2], *spec.frame_shape[:2]) if spec.channels_first else spec.frame_shape
-        shape = frame if spec.stack == 1 else (spec.stack, *frame)
-        return spaces.Box(0, spec.high, shape, np.bool_ if spec.high == 1 else np.uint8)
+        return spaces.Box(0, spec.high, spec.given_shape, np.bool_ if spec.high == 1 else np.uint8)
     if isinstance(spec, CategorySpec) and not spec.shape:
         return spaces.Discrete(spec.num_values)
     if isinstance(spec, MaskSpec):

@@ -89,9 +89,10 @@ class ObservationEncoder(nn.Module):
 
     def _turned(self, name: str, value: Tensor) -> Tensor:
         """Return a picture as [N, channels, height, width]."""
-        if self._layouts[name] == "channels_last":
-            return value.unsqueeze(1) if value.ndim == 3 else value.permute(0, 3, 1, 2)
-        return value
+        if value.ndim == 3:
+            return value.unsqueeze(1)
+        channels_first = value if self._layouts[name] == "channels_first" else value.movedim(-1, -3)
+        return channels_first.flatten(1, -3)  # of a stack: the channels of all its pictures
 
     def _flatten(self, name: str, value: Tensor) -> Tensor:
         if name in self._categories:

@@ -206,7 +206,9 @@ def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray,
         own = spec.frame_shape
         if array.dtype == bool and spec.high == 1:  # the spec does not say whether 0 and 1 were bools
             array = array.view(np.uint8)
-        if spec.channels_first and array.ndim >= 3 and array.shape[-2:] == own[:2]:
+        if spec.joined and array.shape[-4:] == spec.given_shape:
+            array = spec.as_stored(array.reshape(-1, *spec.given_shape)).reshape(*array.shape[:-4], *shape)
+        if spec.channels_first and not spec.joined and array.ndim >= 3 and array.shape[-2:] == own[:2]:
             array = np.moveaxis(array, -3, -1)
         if spec.stack == 1 and array.shape[-len(own) :] == own and array.shape[-len(shape) :] != shape:
             array = np.expand_dims(array, -len(own) - 1)

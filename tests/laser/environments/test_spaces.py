@@ -67,6 +67,11 @@ def pixels(*shape):
         (pixels(3, 64, 48), None, FramesSpec((64, 48, 3))),
         (pixels(4, 84, 84), STACK, FramesSpec((84, 84), 4, "repeat")),
         (pixels(4, 96, 72, 3), STACK, FramesSpec((96, 72, 3), 4, "repeat")),
+        (pixels(4, 96, 72, 3), None, FramesSpec((96, 72, 12))),
+        (pixels(4, 3, 96, 72), STACK, FramesSpec((96, 72, 12))),
+        (spaces.Box(0, 1, (4, 3, 7, 9), bool), None, FramesSpec((7, 9, 12), high=1)),
+        (spaces.Box(0.0, 1.0, (4, 7, 9, 3)), STACK, VectorSpec((4, 7, 9, 3), layout="channels_last")),
+        (pixels(5, 4, 96, 72, 3), FrameStack(5, "zeros"), VectorSpec((5, 4, 96, 72, 3))),
     ],
 )
 def test_what_an_observation_space_becomes(space, stack, spec):
@@ -86,6 +91,23 @@ def test_channels_first_pictures_are_turned():
     picture = np.arange(3 * 64 * 48, dtype=np.uint8).reshape(3, 64, 48)
     read = observation_reader(pixels(3, 64, 48)).read_items([picture])["observation"]
     np.testing.assert_array_equal(read[0, 0], np.moveaxis(picture, 0, -1))
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 9, 3), (2, 3, 7, 9)])
+def test_the_channels_of_several_pictures_stand_behind_each_other(shape):
+    given = np.random.default_rng(0).integers(256, size=(5, *shape), dtype=np.uint8)
+    reader = observation_reader(pixels(*shape))
+    (stored,) = reader.read_batch(given, 5).values()
+    for picture in range(2):
+        for colour in range(3):
+            one = given[:, picture, colour] if shape[1] == 3 else given[:, picture, ..., colour]
+            np.testing.assert_array_equal(stored[:, 0, ..., 3 * picture + colour], one)
+    (spec,) = reader.specs.values()
+    assert spec.given_shape == shape
+    np.testing.assert_array_equal(spec.as_given(stored), given)
+    saved = EnvironmentSpec("X-v0", reader.specs, action_writer(spaces.Discrete(2)).spec).to_json()
+    (again,) = environment_spec_from_json(json.loads(json.dumps(saved))).observations.values()
+    assert again.given_shape == shape
 
 
 def test_categories_count_from_zero():
@@ -309,7 +331,11 @@ def test_pictures_smaller_than_asked_for_are_vectors():
         ((4, 4, 10), ""),
         ((5, 5), "channels_last"),
         ((5, 4), ""),
-        ((2, 5, 5, 3), ""),
+        ((2, 5, 5, 3), "channels_last"),
+        ((4, 3, 84, 84), "channels_first"),
+        ((17, 8, 8, 3), ""),
+        ((84, 84, 3, 4), ""),
+        ((2, 2, 5, 5, 3), ""),
         ((5,), ""),
     ],
 )
@@ -325,6 +351,7 @@ def test_a_rule_of_older_runs_counts_channels_before_equal_axes():
         assert rule.layout((111, 8, 8), dtype) == "channels_last"
         assert rule.layout((8, 10, 10), dtype) == "channels_first"
         assert rule.layout((70, 100, 100), dtype) == ""
+        assert rule.layout((4, 84, 84, 3), dtype) == ""
 
 
 def test_the_rule_of_the_oldest_runs_is_kept():

@@ -232,6 +232,19 @@ def test_a_picture_of_other_numbers_is_seen_as_it_is(layout):
     assert describe_observations({"grid": spec}, NetworkConfig()) == said
 
 
+@pytest.mark.parametrize("layout", ["channels_last", "channels_first"])
+def test_the_channels_of_several_pictures_of_numbers_stand_behind_each_other(layout):
+    numbers = torch.randn(3, 2, 4, 10, 9)
+    given = numbers if layout == "channels_first" else numbers.movedim(2, -1)
+    spec = VectorSpec(tuple(given.shape[1:]), layout=layout)
+    encoder = ObservationEncoder({"grid": spec}, NetworkConfig())
+    (net,) = encoder.torsos
+    torch.testing.assert_close(encoder({"grid": given}), net(numbers.reshape(3, 8, 10, 9)))
+    assert describe_observations({"grid": spec}, NetworkConfig()).startswith(
+        "grid is a picture of 10x9 with 8 channels"
+    )
+
+
 def test_a_matrix_of_numbers_is_a_picture_where_a_torso_for_pictures_is_named():
     matrix = {"map": VectorSpec((12, 10)), "speed": VectorSpec(())}
     assert not ObservationEncoder(matrix, NetworkConfig()).torsos

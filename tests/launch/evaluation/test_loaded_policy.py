@@ -37,6 +37,9 @@ def samples(space, number, seed=0):
         spaces.Text(3),
         spaces.Box(0, 255, (24, 20), np.uint8),
         spaces.Box(0, 255, (3, 24, 20), np.uint8),
+        spaces.Box(0, 255, (4, 24, 20, 3), np.uint8),
+        spaces.Box(0, 255, (4, 3, 24, 20), np.uint8),
+        spaces.Box(-1, 1, (4, 24, 20, 3)),
     ],
 )
 @pytest.mark.parametrize("number", [1, 3])
@@ -44,7 +47,7 @@ def test_a_batch_gives_the_actions_of_its_observations(space, number):
     policy, items = make(space), samples(space, number)
     wanted = [policy.act(item, greedy=True) for item in items]
     batch = tuple(items) if isinstance(space, spaces.Text) else np.stack(items)
-    if space.dtype == np.uint8 and number == 1:
+    if space.dtype == np.uint8 and number == 1 and len(space.shape) < 4:
         batch = batch[:, None]  # a batch of one frame names its stack of one
     acted = policy.act(batch, greedy=True)
     assert acted.tolist() == wanted
