@@ -37,7 +37,7 @@ def parse_wrappers(text: str) -> list[NamedWrapper]:
     Raises:
         ValueError: "must be ..., got ..."; the message says what to write.
     """
-    return [_parse_one(part.strip()) for part in _split(text) if part.strip()]
+    return [_parse_one(part) for part in split_wrappers(text)]
 
 
 def wrap(environment: gymnasium.Env, text: str) -> gymnasium.Env:
@@ -67,8 +67,8 @@ def _find(path: str) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _split(text: str) -> list[str]:
-    """Return the parts between the commas that stand outside of brackets and quotes."""
+def split_wrappers(text: str) -> list[str]:
+    """Return the wrappers that a text names, each with its arguments: commas in brackets and quotes belong to them."""
     parts, depth, quote, escaped = [""], 0, "", False
     for letter in text:
         if quote:
@@ -82,7 +82,7 @@ def _split(text: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += letter
-    return parts
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _parse_one(text: str) -> NamedWrapper:
