@@ -60,6 +60,24 @@ OPTIONAL = {
 }
 """Every optional package, by the name of its distribution."""
 
+# Gymnasium's extra that installs a missing module of its own environments, by module.
+_GYMNASIUM_EXTRAS = {
+    "Box2D": "box2d",
+    "jax": "jax",
+    "jaxlib": "jax",
+    "imageio": "mujoco",
+    "pygame": "classic-control",
+}
+
+# Distributions with another name than their module.
+_DISTRIBUTIONS = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[([^\]]*)\])?\s*([^;]*?)\s*(?:;.*)?")
 
 
@@ -111,6 +129,27 @@ def pip_install() -> str:
     if shutil.which("uv") is not None:
         return f"uv pip install --python {python}"
     return f"{python} -m ensurepip && {python} -m pip install"
+
+
+def install_module(module: str) -> str:
+    """Return the command that installs the distribution of a module."""
+    return f"{pip_install()} {_DISTRIBUTIONS.get(module, module)}"
+
+
+def install_missing(error: BaseException) -> str:
+    """Return the command that installs the package whose absence an error, or a cause of it, reports."""
+    cause: BaseException | None = error
+    while cause is not None:
+        missing = getattr(cause, "name", None)
+        if isinstance(cause, ImportError) and isinstance(missing, str):
+            module = missing.split(".")[0]
+            if module == "mujoco":
+                return install_command("mujoco")
+            extra = _GYMNASIUM_EXTRAS.get(module)
+            return install_gymnasium_with(extra) if extra else install_module(module)
+        cause = cause.__cause__ or cause.__context__
+    named = re.search(r"pip install [^`]+", str(error))
+    return named.group(0) if named else "install the package that it names"
 
 
 def install_gymnasium_with(part: str) -> str:

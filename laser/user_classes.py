@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from laser.packages import pip_install
+from laser.packages import install_module
 
 NO_FILE = "this process"
 
@@ -89,7 +89,7 @@ def import_module(module: str) -> ModuleType:
         elif f"{module}.".startswith(f"{missing}."):
             remedy = f"run from the folder that holds {module.partition('.')[0]}.py, or install the package"
         else:
-            remedy = f"{pip_install()} {missing}"
+            remedy = install_module(missing.partition(".")[0])
         raise ValueError(f"module {module!r} cannot be imported: {type(error).__name__}: {error}; {remedy}") from error
 
 

@@ -6,7 +6,6 @@ import ctypes.util
 import functools
 import inspect
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Hashable
@@ -32,19 +31,9 @@ from laser.environments.sync import SyncEnvironments
 from laser.environments.vector import GymnasiumVector
 from laser.environments.wrappers import KEY as WRAPPERS
 from laser.environments.wrappers import wrap
-from laser.packages import install_command, install_gymnasium_with, is_installed, pip_install
+from laser.packages import install_command, install_missing, is_installed
 from laser.specs import EnvironmentSpec
 from laser.user_classes import import_module, is_running_script
-
-# Gymnasium's extra that installs a missing module of its own environments, by module.
-_EXTRAS = {
-    "Box2D": "box2d",
-    "jax": "jax",
-    "jaxlib": "jax",
-    "imageio": "mujoco",
-    "pygame": "classic-control",
-}
-
 
 _ALE = "ale_py.env:AtariEnv"
 
@@ -212,24 +201,10 @@ def _explained(id: str, build: Callable[[], Any]) -> Any:
     try:
         return build()
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise env_error(f"{id} needs a package that is not installed: {error}", _install_command(error)) from error
+        raise env_error(f"{id} needs a package that is not installed: {error}", install_missing(error)) from error
     except RAISED as error:
         wrong = f"{id} cannot be built: {failure_of(error)}"
         raise env_error(wrong, "mend its constructor or its arguments") from error
-
-
-def _install_command(error: BaseException) -> str:
-    cause: BaseException | None = error
-    while cause is not None:
-        missing = getattr(cause, "name", None)
-        if isinstance(missing, str):
-            module = missing.split(".")[0]
-            if module == "mujoco":
-                return install_command("mujoco")
-            return install_gymnasium_with(_EXTRAS[module]) if module in _EXTRAS else f"{pip_install()} {missing}"
-        cause = cause.__cause__ or cause.__context__
-    named = re.search(r"pip install [^`]+", str(error))
-    return named.group(0) if named else "install the package that it names"
 
 
 def _render_mode(entry_point: Any) -> str | None:

@@ -18,6 +18,7 @@ from laser.packages import install_command, is_installed
 from laser.user_classes import import_object
 
 _BEGINNINGS = ("MiniGrid-", "BabyAI-")
+_MODULE = "minigrid:"
 _NUM_CODES = (11, 6, 4)
 """Numbers of kinds of objects, colours and states of a cell."""
 _WRAPPER = "laser.environments.minigrid:GridPlanes"
@@ -31,7 +32,7 @@ class MiniGridSuite(GymnasiumSuite):
 
     def claims(self, id: str) -> bool:
         """Return whether the id begins as the package's ids do."""
-        return id.startswith(_BEGINNINGS)
+        return id.removeprefix(_MODULE).startswith(_BEGINNINGS)
 
     def ids(self) -> list[str]:
         """Return the ids that the package registers."""
@@ -51,6 +52,8 @@ class MiniGridSuite(GymnasiumSuite):
     def _prepared(self, id: str, config: EnvironmentConfig) -> EnvironmentConfig:
         if not is_installed("minigrid"):
             raise env_error(f"{id} needs minigrid, which is not installed", install_command("minigrid"))
+        if id.startswith(_MODULE):
+            raise env_error(f"{id} names the module {_MODULE[:-1]}, which LASER imports", f"use {id[len(_MODULE) :]}")
         if id not in self.ids():
             raise unknown_id(id)
         named = split_wrappers(config.wrappers)

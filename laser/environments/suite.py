@@ -129,8 +129,9 @@ def unknown_id(id: str) -> ConfigError:
 
 
 def prepared_atari(id: str) -> str:
-    """Return the id of a game that LASER prepares, from an older id of it: `PongNoFrameskip-v4` -> `ALE/Pong-v5`."""
-    return f"ALE/{re.sub('(-ram)?(NoFrameskip|Deterministic)?-v.*', '', id.rpartition(':')[2])}-v5"
+    """Return the id of a game that LASER prepares, from another id of it: `PongNoFrameskip-v4` -> `ALE/Pong-v5`."""
+    game = id.rpartition(":")[2].removeprefix("ALE/")
+    return f"ALE/{re.sub('(-ram)?(NoFrameskip|Deterministic)?-v.*', '', game)}-v5"
 
 
 def split_seed(seed: int | None, num_envs: int) -> list[int | None]:

@@ -13,6 +13,7 @@ import gymnasium
 
 from laser.config import ConfigError, Problem
 from laser.environments.base import RAISED, failure_of
+from laser.packages import install_missing
 from laser.user_classes import import_object
 
 KEY = "environment.wrappers"
@@ -51,6 +52,10 @@ def wrap(environment: gymnasium.Env, text: str) -> gymnasium.Env:
             environment = _find(wrapper.path)(environment, *wrapper.positional, **wrapper.named)
             if not isinstance(environment, gymnasium.Env):
                 raise ValueError(f"{wrapper.path} must return an environment, got {type(environment).__name__}")
+    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
+        environment.close()
+        wrong = f"{wrapper.path} needs a package that is not installed: {error}"
+        raise ConfigError([Problem(KEY, wrong, install_missing(error))]) from error
     except RAISED as error:
         if isinstance(environment, gymnasium.Env):
             environment.close()

@@ -59,7 +59,7 @@ class ObservationEncoder(nn.Module):
         if self._reads_words:
             widths |= dict.fromkeys(arrays, WORD_STATE)
         num_flat = sum(widths.values())
-        _check_torso(config, pictures)
+        _check_torso(config, pictures, observations)
         # Indexed in the order of `_picture_names`: a ModuleDict would forbid names with a dot.
         self._picture_names = list(pictures)
         self._layouts = {name: _layout(observations[name]) for name in pictures}
@@ -161,7 +161,9 @@ def _width(spec: ObservationSpec) -> int:
     return torch.Size(spec.shape).numel()
 
 
-def _check_torso(config: NetworkSettings, frames: Mapping[str, FramesSpec]) -> None:
+def _check_torso(
+    config: NetworkSettings, frames: Mapping[str, FramesSpec], observations: Mapping[str, ObservationSpec]
+) -> None:
     torso = config.torso
     if config.layer_norm and not frames:
         raise ValueError("network.layer-norm: normalises the units behind frames, and there are none; use false")
@@ -172,7 +174,14 @@ def _check_torso(config: NetworkSettings, frames: Mapping[str, FramesSpec]) -> N
             f"network.torso: mlp cannot see frames ({', '.join(frames)}); use auto, or another torso for frames"
         )
     if torso not in ("mlp", "auto") and not frames:
-        raise ValueError(f"network.torso: {torso} sees frames only, and there are none; use mlp or auto")
+        arrays = [
+            f"{name} is {'x'.join(map(str, spec.shape))}"
+            for name, spec in observations.items()
+            if isinstance(spec, VectorSpec) and len(spec.shape) > 1 and not spec.alphabet
+        ]
+        rule = f"a picture's sides are at least {SMALLEST_PICTURE}, or environment.picture-size"
+        why = f" ({', '.join(arrays)}, and {rule})" if arrays else ""
+        raise ValueError(f"network.torso: {torso} sees frames only, and there are none{why}; use mlp or auto")
 
 
 def _make_torso(spec: FramesSpec, config: NetworkSettings) -> ConvNet | CReLUCNN | ImpalaResNet:

@@ -84,9 +84,10 @@ def size_behind(torso: str, layers: Sequence[tuple[int, int]], height: int, widt
     for size, stride in reversed(layers):
         least = (least - 1) * stride + size
     if min(height, width) < least:
+        filters = "name smaller network.filters, such as (16,3,1), or " if torso == "conv" else ""
         raise ValueError(
             f"network.torso: {torso} needs frames of at least {least}x{least} pixels, got {height}x{width}; "
-            "use minatar_cnn, cells_cnn or impala_resnet"
+            f"{filters}use minatar_cnn, cells_cnn or impala_resnet"
         )
     return rows, columns
 

@@ -164,7 +164,7 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
         # With a preset the checks of the config say what is wrong with the log.
         env = _env_of(of_log, given.values[of_log].strip(), is_needed=not name)
         arguments += ["--env", env] if env else []
-    if name:
+    if given.positionals or (name and not env):  # a preset's name may be another key's value
         return arguments, ""
     if given.values.get("resume", "false") != "false" and run_dir:
         saved = read_record(Path(run_dir))["config"].get("preset")
@@ -176,7 +176,12 @@ def with_preset(arguments: Sequence[str], of_sweep: Sequence[Leaf] = ()) -> tupl
     settings = {key: text for key, text in given.values.items() if key.startswith("environment.")}
     # What is wrong with them is said with all other mistakes.
     how = _with_values(load_preset("vectors"), given.values.get("config"), settings)[0].environment
-    preset, why = recommend(task_ids(env)[0], how)
+    try:
+        preset, why = recommend(task_ids(env)[0], how)
+    except ConfigError as error:
+        if env.replace("-", "_") not in find_presets():
+            raise
+        raise ConfigError([Problem("env", f"{env} is a preset and no environment", "leave out --env")]) from error
     return [preset, *arguments], f"preset: {preset}, recommended for {env}: {why}; laser presets lists all"
 
 

@@ -25,6 +25,7 @@ CONFIG = EnvironmentConfig()
         ("PongNoFrameskip-v4", r"PongNoFrameskip-v4 is an Atari game as it comes, .*; did you mean ALE/Pong-v5\?"),
         ("SpaceInvadersDeterministic-v0", r"did you mean ALE/SpaceInvaders-v5\?"),
         ("Breakout-v4", r"did you mean ALE/Breakout-v5\?"),
+        ("ale_py:ALE/Pong-v5", r"did you mean ALE/Pong-v5\?"),
         ("CartPole-v7", "did you mean CartPole-v1"),
         ("cartpole-v1", "did you mean CartPole-v1"),
         ("Hoper-v5", "did you mean Hopper-v5"),
@@ -86,6 +87,19 @@ def test_an_extra_that_is_not_installed_comes_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "Box2D", None)
     with pytest.raises(ConfigError, match=r"LunarLander-v3 needs a package.*; .*pip install 'gymnasium\[box2d\]"):
         describe_environment("LunarLander-v3", CONFIG)
+
+
+def test_a_module_of_another_name_than_its_package_comes_with_the_packages_command(monkeypatch, tmp_path):
+    (tmp_path / "sees_cv2.py").write_text("import cv2")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "cv2", None)
+    flat = "gymnasium.wrappers:ReshapeObservation(shape=(96,60))"
+    config = EnvironmentConfig(wrappers=f"{flat},gymnasium.wrappers:ResizeObservation(shape=(40,40))")
+    needs = "ResizeObservation needs a package that is not installed: opencv.*pip install opencv-python$"
+    with pytest.raises(ConfigError, match=f"^environment.wrappers: .*{needs}"):
+        describe_environment("custom_environments:Stacked-v0", config)
+    with pytest.raises(ConfigError, match=r"pip install opencv-python$"):
+        describe_environment("sees_cv2:Env-v0", CONFIG)
 
 
 def test_spaces_that_are_not_supported_are_the_users_to_change(monkeypatch):

@@ -102,6 +102,12 @@ def test_a_mistyped_id_is_suggested():
         make_environment("MiniGrid-DorKey-5x5-v0", 1, CONFIG)
 
 
+def test_an_id_that_names_the_package_too_is_answered_with_its_own():
+    wrong = "^env: minigrid:MiniGrid-DoorKey-5x5-v0 names the module minigrid, which LASER imports; use MiniGrid-DoorK"
+    with pytest.raises(ConfigError, match=wrong):
+        describe_environment(f"minigrid:{ID}", CONFIG)
+
+
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("laser.environments.minigrid.is_installed", lambda name: False)
     with pytest.raises(ConfigError, match=r"needs minigrid, which is not installed; .*laser-rl\[minigrid\]"):

@@ -54,6 +54,18 @@ def test_the_residual_net_takes_small_frames_and_the_atari_net_says_it_does_not(
     assert ImpalaResNet(FramesSpec((10, 10, 3)))(frames(2, 3, 10, 10)).shape == (2, 256)
     with pytest.raises(ValueError, match="at least 20x20 pixels, got 19x84; use minatar_cnn, cells_cnn or imp"):
         atari_cnn(FramesSpec((19, 84), 4))
+    with pytest.raises(
+        ValueError, match=r"conv needs .* at least 36x36 pixels, got 10x10; name smaller network.filters"
+    ):
+        ObservationEncoder({"cells": FramesSpec((10, 10, 4))}, NetworkConfig(torso="conv"))
+
+
+def test_an_array_too_small_for_a_picture_is_named():
+    wrong = (
+        r"none \(cells is 4x4x3, and a picture's sides are at least 5, or environment.picture-size\); use mlp or auto"
+    )
+    with pytest.raises(ValueError, match=wrong):
+        ObservationEncoder({"cells": VectorSpec((4, 4, 3))}, NetworkConfig(torso="minatar_cnn"))
 
 
 @pytest.mark.parametrize("kind", [atari_cnn, ImpalaResNet])

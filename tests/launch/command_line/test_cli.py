@@ -168,6 +168,8 @@ def test_a_file_cannot_choose_the_preset(calls, capsys, tmp_path):
         (["train"], "error: preset: is missing; name one, or an environment: --env ID; presets are acer,"),
         (["train", "--steps", "4"], "error: preset: is missing"),
         (["train", "--run-dir", "cartpole"], "error: preset: is missing"),
+        (["train", "--env", "minigrid"], "error: env: minigrid is a preset and no environment; leave out --env"),
+        (["sweep", "--env", "halfcheetah"], "error: env: halfcheetah is a preset and no environment; leave out --env"),
         (["train", "cartpol", "--run-dir", "cartpole"], "error: preset: there is no preset 'cartpol'; did you mean"),
         (["sweep", "cartpol", "--run-dir", "cartpole"], "error: preset: there is no preset 'cartpol'; did you mean"),
         (["train", "catpole", "cartpole"], "error: preset: there is no preset 'catpole'; did you mean cartpole?"),
