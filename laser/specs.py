@@ -55,7 +55,7 @@ class FramesSpec:
         stack: number of frames in one observation.
         padding: what a stack holds before the first frame of an episode: "zeros" or "repeat" (of the first frame).
         channels_first: whether the environment puts colours before height and width; LASER itself never does.
-        high: largest value of a pixel, as the space declares it; 1 for pictures of bools. Networks see value / high.
+        high: largest value of a pixel, as the space declares it; 1 for pictures of bits. Networks see value / high.
         joined: number of pictures that the environment gives as one array of four axes, whose colours LASER joins to
             one picture of all their channels: nothing says that the array is a stack of the newest frames; 0: three
             axes at most.

@@ -42,7 +42,7 @@ class ArrayReader:
         spec: spec of the converted array.
         shape: shape of one item in the environment; of a text: of its one-hot letters.
         dtype: dtype in which items are collected before their conversion.
-        holds: what the numbers of a vector may be.
+        holds: what the numbers of a vector may be; "bits" for a picture: 0 and 1 of any real dtype.
     """
 
     spec: ObservationSpec
@@ -77,7 +77,7 @@ class ArrayReader:
                 "wrong_shape", f"{name} must have shape {self.shape}, got {value.shape[num_leading:]}"
             )
         kind = value.dtype.kind
-        if isinstance(self.spec, FramesSpec):
+        if isinstance(self.spec, FramesSpec) and self.holds != "bits":
             fits, wanted = str(value.dtype) == self.dtype, self.dtype
         elif isinstance(self.spec, MaskSpec):
             fits, wanted = kind in "biu", "bools"
@@ -188,6 +188,8 @@ def array_reader(name: str, space: spaces.Space[Any], stack: FrameStack | None, 
         spec = _category(name, sum(counts), space.shape, starts=tuple(starts), counts=tuple(counts))
         return ArrayReader(spec, space.shape, "int64")
     if isinstance(space, spaces.MultiBinary) and 0 not in space.shape:
+        if pictures.kinds == "by_shape" and (layout := pictures.layout(space.shape, "bool")):
+            return ArrayReader(_frames(space.shape, layout, high=1), space.shape, "uint8", "bits")
         layout = pictures.layout(space.shape, "float32")
         return ArrayReader(VectorSpec(space.shape, layout=layout, holds="bits"), space.shape, "float32", "bits")
     if isinstance(space, spaces.Text):

@@ -23,10 +23,10 @@ class PictureRule:
     Args:
         size: pixels of a picture's shortest side, at least; arrays with fewer are vectors.
         kinds: "by_shape": boxes of three axes are pictures whatever their dtype, those of four are stacks of at most 16
-            pictures, and those of two axes are pictures if they hold uint8 or bool; "auto": the same without stacks,
-            and the most channels count for more than equal axes; "bytes": only boxes of uint8 and bool, whose axes are
-            (height, width, channels) wherever they can be. Older runs had the second and the third rule, and their
-            records say so.
+            pictures, and those of two axes are pictures if they hold uint8 or bool; MultiBinary is like a box of bools;
+            "auto": the same without stacks, the most channels count for more than equal axes, and MultiBinary is like a
+            box of floats; "bytes": only boxes of uint8 and bool, whose axes are (height, width, channels) wherever they
+            can be. Older runs had the second and the third rule, and their records say so.
     """
 
     size: int = 5

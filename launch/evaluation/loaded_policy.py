@@ -204,8 +204,9 @@ def _read_array(name: str, reader: ArrayReader, value: Any) -> tuple[np.ndarray,
     array = np.asarray(value)
     if isinstance(spec, FramesSpec):
         own = spec.frame_shape
-        if array.dtype == bool and spec.high == 1:  # the spec does not say whether 0 and 1 were bools
-            array = array.view(np.uint8)
+        # The spec does not say whether 0 and 1 were bools, bytes or those of MultiBinary.
+        if spec.high == 1 and array.dtype.kind in "biuf" and ((array == 0) | (array == 1)).all():
+            array = array.astype(np.uint8, copy=False)
         if spec.joined and array.shape[-4:] == spec.given_shape:
             array = spec.as_stored(array.reshape(-1, *spec.given_shape)).reshape(*array.shape[:-4], *shape)
         if spec.channels_first and not spec.joined and array.ndim >= 3 and array.shape[-2:] == own[:2]:

@@ -58,7 +58,11 @@ def pixels(*shape):
         ),
         (spaces.MultiBinary(5), None, VectorSpec((5,))),
         (spaces.MultiBinary([2, 3]), None, VectorSpec((2, 3))),
-        (spaces.MultiBinary([10, 10, 4]), None, VectorSpec((10, 10, 4), layout="channels_last")),
+        (spaces.MultiBinary([4, 9]), None, VectorSpec((4, 9))),
+        (spaces.MultiBinary([8, 8]), None, FramesSpec((8, 8), high=1)),
+        (spaces.MultiBinary([10, 10, 4]), None, FramesSpec((10, 10, 4), high=1)),
+        (spaces.MultiBinary([4, 8, 8]), None, FramesSpec((8, 8, 4), high=1)),
+        (spaces.MultiBinary([2, 8, 8, 4]), None, FramesSpec((8, 8, 8), high=1)),
         (spaces.Discrete(1024), None, CategorySpec(1024)),
         (spaces.Discrete(5000, start=-3), None, CategorySpec(5000, (1,))),
         (pixels(84, 84), None, FramesSpec((84, 84))),
@@ -352,6 +356,9 @@ def test_a_rule_of_older_runs_counts_channels_before_equal_axes():
         assert rule.layout((8, 10, 10), dtype) == "channels_first"
         assert rule.layout((70, 100, 100), dtype) == ""
         assert rule.layout((4, 84, 84, 3), dtype) == ""
+    vector = VectorSpec((10, 10, 4), layout="channels_last")
+    assert observation_reader(spaces.MultiBinary([10, 10, 4]), pictures=rule).specs == {"observation": vector}
+    assert observation_reader(spaces.MultiBinary([8, 8]), pictures=rule).specs == {"observation": VectorSpec((8, 8))}
 
 
 def test_the_rule_of_the_oldest_runs_is_kept():
@@ -369,6 +376,18 @@ def test_a_picture_of_bools_is_not_one_of_bytes():
     assert reader.read_items([np.ones((5, 6, 2), bool)])["observation"].dtype == np.uint8
     with pytest.raises(EnvironmentFailedError, match="observation must have bool, got uint8"):
         reader.read_items([np.ones((5, 6, 2), np.uint8)])
+
+
+def test_a_picture_of_bits_may_have_any_dtype_and_nothing_but_0_and_1():
+    reader = observation_reader(spaces.MultiBinary([5, 6]))
+    bits = np.eye(5, 6)
+    for dtype in (np.int8, bool, np.uint8, np.int64, np.float32):
+        (read,) = reader.read_items([bits.astype(dtype)]).values()
+        assert read.dtype == np.uint8
+        np.testing.assert_array_equal(read[0, 0], bits)
+    for wrong in (2, -1, 0.5):
+        with pytest.raises(EnvironmentFailedError, match=f"^observation must hold 0s and 1s, got {wrong}$"):
+            reader.read_items([np.full((5, 6), wrong)])
 
 
 def test_integers_that_float32_cannot_hold_are_refused():

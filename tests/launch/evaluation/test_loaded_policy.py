@@ -175,6 +175,7 @@ BYTES = np.full((1, 24, 20), 200)
         (PICTURES, BYTES * 2, "observation must have uint8, got int64"),
         (spaces.Dict({"pic": PICTURES}), {"pic": np.stack([BYTES / 255.0] * 2)}, "pic must have uint8, got float64"),
         (PICTURES, BYTES > 0, "observation must have uint8, got bool"),
+        (spaces.MultiBinary((24, 20)), np.full((24, 20), 2, np.int8), "observation must have uint8, got int8"),
         (spaces.MultiBinary(3), np.array([2, 0, 5]), "observation must hold 0s and 1s, got 2"),
         (spaces.MultiBinary(3), np.array([0.5, 0, 1]), "observation must hold 0s and 1s, got 0.5"),
         (spaces.Box(0, 9, (3,), np.int32), np.full(3, 0.5), "observation must have an integer dtype, as its space"),
@@ -188,9 +189,10 @@ def test_observations_of_another_scale_are_refused_as_in_training(space, observa
         make(space).act(observation)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.uint8])
-def test_pictures_of_bools_may_be_bools_or_bytes(dtype):
-    policy = make(spaces.Box(0, 1, (24, 20), bool), greedy=True)
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int8, np.int64])
+@pytest.mark.parametrize("space", [spaces.Box(0, 1, (24, 20), bool), spaces.MultiBinary((24, 20))])
+def test_pictures_of_bits_may_have_any_dtype(space, dtype):
+    policy = make(space, greedy=True)
     picture = np.random.default_rng(0).random((24, 20)) < 0.5
     assert policy.act(picture.astype(dtype)) == policy.act(picture.astype(np.uint8))
 
