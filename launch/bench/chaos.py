@@ -28,8 +28,9 @@ from launch.bench.chaos_run.two_nodes import TwoNodes, joined_namespaces
 from launch.bench.chaos_run.victim import Victim
 from launch.recording.progress import Progress
 
-_CALM_S = 20.0
-"""Seconds before the first fault and after the last one, in which the undisturbed rate is measured."""
+_CALM_S, _CALM_SHARE = 20.0, 0.1
+"""Seconds before the first fault and after the last one, in which the undisturbed rate is measured: at least so many,
+and this share of the minutes of faults."""
 _LEAST_STEPS = 200_000
 _NODE_CPUS = (3, 2)
 """CPUs of two nodes: beside the learner on the first, each has an actor and room for another."""
@@ -154,7 +155,8 @@ def _break(
     options: Options, faults: Faults, victim: Victim, rng: np.random.Generator, can_fill_disk: bool
 ) -> dict[str, Any]:
     """Make the faults in a run that has started, end it, and return how much it trained meanwhile."""
-    rates = [_undisturbed_rate(victim)]
+    calm_s = max(_CALM_S, _CALM_SHARE * 60.0 * options.minutes)
+    rates = [_undisturbed_rate(victim, calm_s)]
     begun_at, num_before = time.monotonic(), victim.looks[-1].num_updates
     _make_all(options, faults, victim, rng, can_fill_disk)
     victim.wait_for_updates()  # what the last fault cost is part of the account, and what follows is not
@@ -164,7 +166,7 @@ def _break(
         victim.wait_for_updates()
     ended_by_itself = victim.has_ended
     if not ended_by_itself:
-        rates.append(_undisturbed_rate(victim))
+        rates.append(_undisturbed_rate(victim, calm_s))
         victim.stop()
     return {
         "ended_by_itself": ended_by_itself,
@@ -173,13 +175,13 @@ def _break(
     }
 
 
-def _undisturbed_rate(victim: Victim) -> float:
+def _undisturbed_rate(victim: Victim, calm_s: float) -> float:
     """Return the updates per second of some calm seconds: the rate changes while the replay fills and the agent learns.
 
     A run that ends meanwhile has the rate until its end.
     """
     begin = victim.looks[-1]
-    while not victim.has_ended and victim.looks[-1].at - begin.at < _CALM_S:
+    while not victim.has_ended and victim.looks[-1].at - begin.at < calm_s:
         victim.wait_for_updates()
     return (victim.looks[-1].num_updates - begin.num_updates) / max(1e-9, victim.looks[-1].at - begin.at)
 
