@@ -41,7 +41,7 @@ def read(name: str) -> Results:
 
 @dataclass(frozen=True)
 class Finding:
-    """What runs say of an aim.
+    """Verdict of the runs on an aim.
 
     Args:
         what: the question, in the page's words.

@@ -1,4 +1,4 @@
-"""What docs/results.md does not know yet: seeds and questions that have no run, and runs that must be repeated."""
+"""Gaps of docs/results.md: seeds and questions that have no run, and runs that must be repeated."""
 
 from __future__ import annotations
 
