@@ -45,7 +45,7 @@ class KeptLearner:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all its tensors hold finite numbers; a learner that continues from others learns nothing."""
+        """Whether all its tensors hold finite numbers; no learner could learn from others."""
         return all(value.isfinite().all() for group in self.state["tensors"].values() for value in group.values())
 
     def learner(self, replay_restored: bool) -> dict[str, Any]:
@@ -56,8 +56,8 @@ class KeptLearner:
 class LearnerBackup:
     """Copies a learner's state into the memory of the main process, about once a second. Used from one thread.
 
-    Large networks are copied less often, so that the learner loses next to nothing, and not at all where there would be
-    no room for them. If the main process dies, too, the run continues from its checkpoint.
+    Large networks are copied less often, since a copy holds up the learner, and not at all where all members' copies
+    would need more than 1 GiB. If the main process dies, too, the run continues from its checkpoint.
 
     Args:
         topology: the member's components.

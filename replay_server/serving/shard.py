@@ -345,7 +345,7 @@ class Shard:
     def _check_that_room_comes(self) -> None:
         """Raise `PortError` if all queued unrolls wait for learners that wait for more of them."""
         waiting = {number: member.queue for number, member in self._members.items() if member.queue}
-        if all(self._warming_up(number) and math.isinf(self._lease_end(number)) for number in waiting):
+        if waiting and all(self._warming_up(number) and math.isinf(self._lease_end(number)) for number in waiting):
             why, key = self._store.why_full()
             raise PortError(
                 f"no room: {sum(map(len, waiting.values()))} unrolls {why} and wait for the learner, which takes none "

@@ -118,8 +118,8 @@ class Store:
 
     def why_full(self) -> tuple[str, str]:
         """Return what the stored unrolls fill, in words, and the setting that it comes from."""
-        if self.arena is None or len(self.index.live_pages) == self.sizes.capacity_pages:
-            return f"fill a shard's {self.sizes.capacity_pages}", "replay.capacity-steps"
+        if self.arena is None or not self.pages.free or len(self.index.live_pages) == self.sizes.capacity_pages:
+            return f"fill a shard, which holds {self.sizes.num_pages},", "replay.capacity-steps"
         return f"fill a shard's {self.sizes.arena_bytes:,} bytes of frames", "replay.capacity-bytes"
 
     def insert(

@@ -166,7 +166,7 @@ def test_an_environment_of_another_suite_has_none_of_the_preset_s_settings_that_
     assert load_preset("atari_small", {"env": "CarRacing-v3"}).environment.sticky_actions == 0.0
     assert load_preset("atari_small", {"env": "ALE/Breakout-v5"}).environment.sticky_actions == 0.25
     asked = load_preset("atari_small", {"env": "CarRacing-v3", "environment.sticky_actions": 0.5})
-    assert asked.environment.sticky_actions == 0.5, "the user is told that it has no effect"
+    assert asked.environment.sticky_actions == 0.5, "it stays, so that a warning names it"
 
 
 def test_the_command_line_drops_them_too_but_not_what_is_given(tmp_path):

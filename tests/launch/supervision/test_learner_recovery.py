@@ -6,6 +6,8 @@ import itertools
 import math
 import threading
 import time
+import types
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
@@ -314,6 +316,31 @@ def test_a_copy_for_which_there_is_no_room_is_not_kept(member, monkeypatch):
     backup = member.supervisor.parts.recovery._backup
     member.until(lambda: backup._due_at == math.inf, backup.look)
     assert backup.newest() is None
+
+
+@pytest.mark.parametrize(("copying_s", "again_after_s"), [(0.001, 1.0), (0.1, 5.0)])
+def test_the_longer_a_copy_takes_the_later_the_next_one_begins(member, monkeypatch, copying_s, again_after_s):
+    clock, asked = types.SimpleNamespace(now=100.0), []
+    monkeypatch.setattr(learner_backup, "time", types.SimpleNamespace(monotonic=lambda: clock.now))
+    state = wait(member.topology.learner.call(Learner.state_dict), 60.0, "the state")
+
+    def call(method):
+        asked.append(Future())
+        return asked[-1]
+
+    monkeypatch.setattr(member.topology.learner, "call", call)
+    backup = member.supervisor.parts.recovery._backup
+    backup.look()
+    clock.now += copying_s
+    asked[0].set_result(state)
+    backup.look()
+    clock.now += again_after_s - 0.01
+    backup.look()
+    assert len(asked) == 1
+    clock.now += 0.02
+    backup.look()
+    assert len(asked) == 2
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("outlasts", [True, False])
