@@ -102,7 +102,8 @@ class _Supervisor:
                 if num_deaths >= _MOST_DEATHS:
                     wrong = f"{how}; it died {num_deaths} times without a new checkpoint between"
                     return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)
-                self._wait(min(2.0 ** (max(num_deaths, num_refusals) - 1), _LONGEST_WAIT_S))
+                # None after a death with progress before it: each second would be lost to training.
+                self._wait(min(2.0 ** max(num_deaths - 1, num_refusals) - 1.0, _LONGEST_WAIT_S))
                 if self._address and not self._await_head():
                     wrong = f"{how}; the head at {self._address} has been away for {_AWAY_DEADLINE_S:g} s"
                     return self._give_up(wrong, f"to continue: {resume_command(self._run)}", exit_code)

@@ -308,6 +308,14 @@ def test_everything_listens_on_loopback_with_a_private_token_and_normal_priority
 
 
 @pytest.mark.usefixtures("runtime")
+def test_our_own_ray_starts_no_process_that_a_run_has_no_use_for():
+    commands = [" ".join(process.cmdline()) for process in psutil.Process().children(recursive=True)]
+    assert any("gcs_server" in command for command in commands)
+    unused = ("dashboard/dashboard.py", "_private/monitor.py", "log_monitor.py")
+    assert not [command for command in commands if any(name in command for name in unused)]
+
+
+@pytest.mark.usefixtures("runtime")
 def test_our_own_ray_refuses_who_does_not_know_its_token(monkeypatch, tmp_path):
     import ray
 

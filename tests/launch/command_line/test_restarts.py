@@ -74,6 +74,14 @@ def test_a_death_continues_the_same_command_from_its_checkpoint(acting, tmp_path
     assert [line.split(" ", 2)[2] for line in (run / "log.txt").read_text().splitlines()] == said
 
 
+def test_it_waits_only_while_there_is_no_new_checkpoint(acting, monkeypatch):
+    waits = []
+    monkeypatch.setattr(restarts, "_LONGEST_WAIT_S", 30.0)
+    monkeypatch.setattr(restarts._Supervisor, "_wait", lambda _, seconds: waits.append(seconds))
+    assert acting("40:9,:9,:9,90:9,:0")[0] == 0
+    assert waits == [0.0, 1.0, 3.0, 0.0]
+
+
 def test_directories_beside_the_checkpoints_are_none_of_them(acting, tmp_path):
     (tmp_path / "run" / "checkpoints" / "2026-11-backup").mkdir(parents=True)
     code, said, _ = acting("40:9,:0")
