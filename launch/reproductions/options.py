@@ -25,7 +25,7 @@ class ReproduceOptions:
     preset: Annotated[
         str, "train with this preset and its network, not the figure's; arms that have a preset of their own keep it"
     ] = ""
-    arms: Annotated[str, "only arms whose labels hold one of these texts, with semicolons between them"] = ""
+    arms: Annotated[str, "only arms whose labels are or hold one of these texts, with semicolons between them"] = ""
     seeds: Annotated[int, Bounds(least=0, most=1000), "runs per arm and game; 0: as many as in the paper"] = 0
     jobs: Annotated[int, Bounds(least=1, most=1024), "runs at the same time"] = 1
     ray_address: Annotated[str, "HOST:PORT of a Ray cluster's head, where every run takes place"] = ""

@@ -102,7 +102,8 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
         return figure
-    arms = tuple(arm for arm in figure.arms if any(text in arm.label for text in texts))
+    named = {label for text in texts for label in _labels_of(text, figure)}
+    arms = tuple(arm for arm in figure.arms if arm.label in named)
     if not arms:
         labels = "; ".join(arm.label for arm in figure.arms)
         raise ConfigError([Problem("arms", f"no label of {figure.name} holds {options.arms!r}", f"they are {labels}")])
@@ -110,6 +111,12 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
     rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
     pairs = tuple(pair for pair in figure.pairs if {pair.arm, pair.than} <= there)
     return dataclasses.replace(figure, arms=arms, rules=rules, pairs=pairs)
+
+
+def _labels_of(text: str, figure: Figure) -> list[str]:
+    """Return the label that is this text, or else the labels that hold it."""
+    labels = [arm.label for arm in figure.arms]
+    return [text] if text in labels else [label for label in labels if text in label]
 
 
 def own_presets(figure: Figure, options: ReproduceOptions) -> list[str]:

@@ -187,6 +187,13 @@ def test_only_some_arms_and_another_environment():
         restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC"))
 
 
+def test_a_whole_label_names_its_arm_alone():
+    figure = restrict(load_figure("claims/acer-replay"), ReproduceOptions(arms="ratio 4; ratio 8"))
+    assert [arm.label for arm in figure.arms] == ["ratio 4", "ratio 8"]
+    figure = restrict(load_figure("claims/acer-replay"), ReproduceOptions(arms="no trust"))
+    assert [arm.label for arm in figure.arms] == ["ratio 4, no trust region", "ratio 8, no trust region"]
+
+
 def test_a_sweep_over_presets_is_scaled_without_the_warm_up_that_its_presets_decide():
     runs = make_plan(load_figure("claims/mixed-sweep"), ReproduceOptions(scale=0.5, seeds=1))
     assert [(run.num_members, run.config.steps) for run in runs] == [(3, 10_000)] * 2
