@@ -18,8 +18,13 @@ from launch.words import MB, size
 _PROCESS_BYTES = 350 * MB
 # A shard's process, which has no torch, without the steps it stores. Ray imports pyarrow where it is installed, 25 MB.
 _SHARD_PROCESS_BYTES = 150 * MB
+# A parameter store's process on Ray, and the processes of a run's own Ray: head, raylet and agents.
+_STORE_PROCESS_BYTES, _RAY_BYTES = 130 * MB, 450 * MB
 _ENVIRONMENT_BYTES = 10 * MB
 _LEARNER_COPIES = 6  # of all weights: parameters, gradients, two moments, published copies
+_STATE_COPIES = 4  # of all weights in a learner's state: parameters, two moments, targets
+MOST_BACKUP_BYTES = 2**30
+"""Memory that copies of learners may take in the main process of a run on Ray, for all members together."""
 _HEADROOM = 0.9
 """Fraction of the free memory that a run may plan for; estimates are rough and other programs need memory too."""
 
@@ -34,6 +39,8 @@ class MemoryEstimate:
         learner: of all members.
         networks: the share of weights in actors and learner.
         shard_processes: what the processes of shards need beside what they store; 0 where shards share a process.
+        others: what evaluators, parameter stores, Ray's own processes and the copies of learners in the main process
+            need; 0 where all share a process.
     """
 
     replay: int
@@ -41,11 +48,12 @@ class MemoryEstimate:
     learner: int
     networks: int = 0
     shard_processes: int = 0
+    others: int = 0
 
     @property
     def total(self) -> int:
         """Sum of all components."""
-        return self.shards + self.actors + self.learner
+        return self.shards + self.actors + self.learner + self.others
 
     @property
     def shards(self) -> int:
@@ -55,6 +63,8 @@ class MemoryEstimate:
     def __str__(self) -> str:
         """Return the total and its parts in words."""
         parts = f"replay {size(self.shards)}, actors {size(self.actors)}, learner {size(self.learner)}"
+        if self.others:
+            parts += f", other processes {size(self.others)}"
         return f"{size(self.total)} ({parts})"
 
 
@@ -91,7 +101,15 @@ def estimate_memory(
             num_at_once,
         ),
         shard_processes=num_shards * _SHARD_PROCESS_BYTES if has_processes else 0,
+        others=_other_bytes(members, num_weights, num_at_once) if has_processes else 0,
     )
+
+
+def _other_bytes(members: Sequence[MemberPlan], num_weights: Sequence[int], num_at_once: int) -> int:
+    """Return the bytes on Ray beside those of replay, actors and learners."""
+    evaluators = _largest((_PROCESS_BYTES * (member.config.evaluation.interval > 0) for member in members), num_at_once)
+    kept = min(_largest((4 * number * _STATE_COPIES for number in num_weights), num_at_once), MOST_BACKUP_BYTES)
+    return evaluators + num_at_once * _STORE_PROCESS_BYTES + _RAY_BYTES + 2 * kept  # one copy, and the next one
 
 
 def _largest(parts: Iterable[int], num: int) -> int:

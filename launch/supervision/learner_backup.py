@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from laser.ports import PortError
+from launch.planning.memory import MOST_BACKUP_BYTES
 from launch.recording.recorder import Recorder
 from launch.topology import Topology
 from learner.learner import Learner
@@ -17,8 +18,6 @@ from learner.learner import Learner
 _INTERVAL_S = 1.0
 _MOST_SHARE = 0.02
 """Share of the time that a copy may be under way; it holds up the learner for a part of that."""
-_MOST_BYTES = 2**30
-"""Memory of the copies of all members of a run."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class LearnerBackup:
         if isinstance(copying.exception(), PortError):
             return  # it died: whoever replaces it says so
         state = copying.result()
-        if _num_bytes(state) * self._topology.member.population > _MOST_BYTES:
+        if _num_bytes(state) * self._topology.member.population > MOST_BACKUP_BYTES:
             self._newest, self._due_at = None, math.inf
             return
         self._newest = KeptLearner(state, self._recorder.counters_of("learner"))

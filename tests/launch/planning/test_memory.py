@@ -42,6 +42,16 @@ def test_pixels_need_more_than_vectors_and_every_size_counts(config):
     assert three.total - one.total == 2 * one.shard_processes
     # A checkpoint keeps what is stored, and not the processes.
     assert one.replay == three.replay == GB
+    # An evaluator, the parameter store, Ray itself, and copies of the learner in the main process.
+    evaluated = dataclasses.replace(processes, evaluation=dataclasses.replace(processes.evaluation, interval=1000))
+    assert estimate_one(evaluated, PIXELS).others >= one.others + 300e6
+    assert one.others > 500e6 > base.others == 0
+    weights = [estimate_one(processes, PIXELS, number).others for number in (0, 10_000_000, 10_000_000_000)]
+    assert weights[1] - weights[0] == 2 * 4 * 4 * 10_000_000
+    assert weights[2] - weights[0] == 2 * GB
+    assert one.total == one.replay + one.shard_processes + one.actors + one.learner + one.others
+    assert "other processes" in str(one)
+    assert "other processes" not in str(base)
     larger = dataclasses.replace(config, algorithm=LaserConfig(batch_size=64))
     assert estimate_one(larger, PIXELS).learner > base.learner
 

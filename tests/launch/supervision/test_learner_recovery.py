@@ -312,7 +312,7 @@ def test_where_no_checkpoint_verifies_a_copy_in_memory_carries_the_run_on(member
 
 
 def test_a_copy_for_which_there_is_no_room_is_not_kept(member, monkeypatch):
-    monkeypatch.setattr(learner_backup, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(learner_backup, "MOST_BACKUP_BYTES", 1000)
     backup = member.supervisor.parts.recovery._backup
     member.until(lambda: backup._due_at == math.inf, backup.look)
     assert backup.newest() is None
