@@ -67,6 +67,12 @@ class Accounts:
             else:
                 self._keep(index, part)
 
+    def take_over(self, other: Accounts) -> None:
+        """Take the newest statistics of shards that were never seen from the accounts of another member."""
+        for index, part in other._shards.items():
+            if index not in self._shards:
+                self._keep(index, part)
+
     def give_up(self, index: int) -> None:
         """Count a shard that has ended for good: all that it held has died."""
         if index in self._shards:

@@ -63,6 +63,7 @@ class MemberSupervisor:
         note_failure: receives the error that ends the member, at once.
         shares_replay: whether the member shares its replay with others that train at the same time.
         newest_replay: reads the newest checkpoint of a replay that is saved apart from the member; None: it is not.
+        meanwhile: called again and again while the member waits for a part that died, which another one may look after.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class MemberSupervisor:
         note_failure: Callable[[MemberSupervisor], None] = lambda supervisor: None,
         shares_replay: bool = False,
         newest_replay: Callable[[], SavedShards | None] | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ):
         self.topology = topology
         self.parts = Parts(topology, recorder, newest, say, lambda: not self._is_held, newest_replay)
@@ -86,6 +88,7 @@ class MemberSupervisor:
         self.recorder = recorder
         self.say = say
         self._note_failure = note_failure
+        self._meanwhile = meanwhile
         self.finished = Ending.NONE
         """The ending of the member's training; `Ending.NONE` while it continues."""
         self.error: Exception | None = None
@@ -167,7 +170,7 @@ class MemberSupervisor:
         Raises:
             Exception: the error of the action, or of a part that died too often.
         """
-        return self.parts.outlast(action, self._let_learn)
+        return self.parts.outlast(action, self._let_learn, self._meanwhile)
 
     def _let_learn(self) -> None:
         """Let a new learner begin, with the settings of now."""
@@ -361,10 +364,10 @@ class MemberSupervisor:
         if self.topology.owns_replay and config.outlasts_deaths and config.checkpoint_replay:
             self.parts.replay.look_now()
 
-    def own_replay(self) -> None:
-        """Look after the shards of a shared replay, whose first owner has ended, from now on."""
+    def own_replay(self, before: MemberSupervisor) -> None:
+        """Look after the shards of a shared replay from now on; the member that owned them before has ended."""
         self.topology.owns_replay = True
-        self.parts.replay.watch_shards()
+        self.parts.replay.take_over(before.parts.replay)
 
     def watch_replay(self) -> None:
         """Let shards that died begin again, which other members use after this one has ended; they meet its errors."""

@@ -156,12 +156,15 @@ class Parts:
         if worker in self._topology.actors and self._may_act():  # an evaluator does not tick, it is only called
             worker.start()
 
-    def outlast(self, action: Callable[[], T], let_learn: Callable[[], None]) -> T:
+    def outlast(
+        self, action: Callable[[], T], let_learn: Callable[[], None], meanwhile: Callable[[], None] = lambda: None
+    ) -> T:
         """Return the result of an action; if a part dies meanwhile, repeat it once another one is there.
 
         Args:
             action: calls parts of the member.
             let_learn: called for each new learner.
+            meanwhile: called before each repetition: looks after parts that other members own.
 
         Raises:
             Exception: the error of the action, or of a part that died too often.
@@ -179,6 +182,7 @@ class Parts:
                     raise
             self.replace_dead_learner()
             self.look_at_served()
+            meanwhile()
             time.sleep(_NOTICE_INTERVAL_S)
 
     def _end_account(self, worker: Worker[Any], reason: str = "died") -> None:

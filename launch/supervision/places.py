@@ -10,11 +10,13 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
 
+from laser.ports import NoPlaceError, PortClosedError
 from launch.errors import NothingToResumeError, OutputError
 from launch.planning.member_plan import MemberPlan
 from launch.recording.recorder import Recorder
 from launch.records.run_directory import RunDirectory
 from launch.runtimes.runtime import Runtime, ShardPort
+from launch.supervision.budgets import Budgets
 from launch.supervision.checkpointing import SavedMember, restore
 from launch.supervision.ending import Ending
 from launch.supervision.entering import enter
@@ -39,6 +41,12 @@ class _Begun:
     state: SavedMember | None
     lost: NothingToResumeError | None
     starting: Starting
+    budgets: Budgets
+
+    def starts_again_after(self, error: Exception) -> bool:
+        """Count a start that failed; return whether it is made again: a process or its node was lost, not too often."""
+        is_lost = isinstance(error, PortClosedError) and not isinstance(error, NoPlaceError)
+        return is_lost and self.topology.config.outlasts_deaths and self.budgets.may_die("start")
 
 
 class Places:
@@ -49,7 +57,8 @@ class Places:
 
     A member has its files open only while it has a place, and its components exist only then. A member that waits has
     no run directory yet, so that a resumed sweep can tell it from one that has begun. One that has started gets a
-    checkpoint at once: whatever ends the sweep, the member continues from it.
+    checkpoint at once: whatever ends the sweep, the member continues from it. One that loses a process while it starts,
+    such as with its node, starts again.
 
     Args:
         members: plans of the members that wait.
@@ -61,6 +70,7 @@ class Places:
         finish: writes the last checkpoint of a member that has ended, and its log.
         save: writes a checkpoint of a member.
         supervise: makes the supervisor of a member.
+        say: receives a line about a member that starts again, for its log and the user.
         choose: returns the plan of a member whose turn has come.
         saved: what was saved of the shared replay; None: each member has a replay of its own.
     """
@@ -76,6 +86,7 @@ class Places:
         finish: Callable[[MemberSupervisor], None],
         save: Callable[[MemberSupervisor], None],
         supervise: Callable[[Topology, Recorder, RunDirectory], MemberSupervisor],
+        say: Callable[[RunDirectory, str], None],
         choose: Callable[[MemberPlan], MemberPlan] = lambda member: member,
         saved: SavedReplay | None = None,
     ):
@@ -88,6 +99,7 @@ class Places:
         self._finish = finish
         self._save = save
         self._supervise = supervise
+        self._say = say
         self._choose = choose
         self._saved = saved
         self._room = room
@@ -118,12 +130,14 @@ class Places:
     def give_back(self, supervisor: MemberSupervisor) -> None:
         """End the components of a member that has ended, and close its files."""
         self._finish(supervisor)
-        topology = supervisor.topology
-        own_shards = topology.shards if self._shared is None else ()
-        for complaint in self._runtime.release(topology.workers, topology.parameters, own_shards):
-            supervisor.say(f"warning: {complaint}")
+        self._release(self.runs[supervisor.number], supervisor.topology)
         self._files.pop(supervisor.number).close()
         self._num_held -= 1
+
+    def _release(self, run: RunDirectory, topology: Topology) -> None:
+        own_shards = topology.shards if self._shared is None else ()
+        for complaint in self._runtime.release(topology.workers, topology.parameters, own_shards):
+            self._say(run, f"warning: {complaint}")
 
     def begin(self) -> None:
         """Let members begin to start on the free places, without waiting for them.
@@ -143,26 +157,56 @@ class Places:
             state, lost = restore(run, member)
             if state is not None:
                 member = replace(member, first_incarnation=state.next_incarnation)
-            topology = place_later(member, recorder, self._runtime, self._shared)
-            starting = Starting(topology, member.config.takes_turns)
-            self._begun.append(_Begun(run, recorder, topology, state, lost, starting))
+            self._begin(member, run, recorder, state, lost, Budgets(member.config, recorder))
+
+    def _begin(
+        self,
+        member: MemberPlan,
+        run: RunDirectory,
+        recorder: Recorder,
+        state: SavedMember | None,
+        lost: NothingToResumeError | None,
+        budgets: Budgets,
+    ) -> None:
+        topology = place_later(member, recorder, self._runtime, self._shared)
+        starting = Starting(topology, member.config.takes_turns)
+        self._begun.append(_Begun(run, recorder, topology, state, lost, starting, budgets))
 
     def ready(self, wait: bool) -> list[MemberSupervisor]:
         """Return the supervisors of members that have started or failed to; with `wait`, of all that were begun."""
-        over = [begun for begun in self._begun if wait or begun.starting.is_over]
-        self._begun = [begun for begun in self._begun if begun not in over]
-        return [self._start(begun) for begun in over]
+        supervisors: list[MemberSupervisor] = []
+        while over := [begun for begun in self._begun if wait or begun.starting.is_over]:
+            self._begun = [begun for begun in self._begun if begun not in over]  # one that starts again is put back
+            supervisors += filter(None, map(self._start, over))
+        return supervisors
 
-    def _start(self, begun: _Begun) -> MemberSupervisor:
+    def save(self, supervisor: MemberSupervisor) -> None:
+        """Write the first checkpoint of a member that has started."""
+        self._save(supervisor)
+
+    def _start(self, begun: _Begun) -> MemberSupervisor | None:
         error: Exception | None = begun.lost
         try:
             how = begun.starting.wait()
             self._enter(begun, how)
         except OutputError:
             raise  # a full disk concerns all members
-        except Exception as reason:  # noqa: BLE001 - kept in the member's outcome
+        except Exception as reason:  # noqa: BLE001 - kept in the member's outcome, or the member starts again
             error = error or reason
+            if begun.lost is None and begun.starts_again_after(reason):
+                try:
+                    self._start_again(begun, reason)
+                except NoPlaceError as nowhere:
+                    error = nowhere
+                else:
+                    return None
         return self._supervised(begun, error)
+
+    def _start_again(self, begun: _Begun, reason: Exception) -> None:
+        member = begun.topology.member
+        self._say(begun.run, f"member {member.number} starts again: {reason}")
+        self._release(begun.run, begun.topology)
+        self._begin(member, begun.run, begun.recorder, begun.state, begun.lost, begun.budgets)
 
     def _enter(self, begun: _Begun, how: str) -> None:
         """Put what was saved into the components of a member that have started."""
@@ -178,11 +222,9 @@ class Places:
         replay.count_in_transit(begun.recorder)
 
     def _supervised(self, begun: _Begun, error: Exception | None) -> MemberSupervisor:
-        """Return the supervisor of a member that has started, after its first checkpoint, or has failed to."""
+        """Return the supervisor of a member that has started or has failed to."""
         supervisor = self._supervise(begun.topology, begun.recorder, begun.run)
         begun.recorder.begin()
-        if error is None:
-            self._save(supervisor)
-        else:
+        if error is not None:
             supervisor.stop(Ending.FAILED, error)
         return supervisor

@@ -78,6 +78,11 @@ class ReplayWatch:
             if self._topology.config.outlasts_deaths
         }
 
+    def take_over(self, other: ReplayWatch) -> None:
+        """Let shards that die begin again in the place of another member's watch, with what it has seen of them."""
+        self._accounts.take_over(other._accounts)
+        self.watch_shards()
+
     def watch(self) -> None:
         """Let shards that died begin again; learners do without one that ended for good, with its node.
 

@@ -65,6 +65,9 @@ class Waiting(Protocol):
     def ready(self, wait: bool) -> list[MemberSupervisor]:
         """Return the supervisors of members that have started; with `wait`, of all that are being started."""
 
+    def save(self, supervisor: MemberSupervisor) -> None:
+        """Write the first checkpoint of a member that has started."""
+
 
 class Schedule(ABC):
     """The base of both schedules: when to save, when to stop, and that a member's failure does not end the others.
@@ -101,6 +104,7 @@ class Schedule(ABC):
         self.save_replay = save_replay
         self._saved_at = time.monotonic()
         self._ended_at: dict[int, float] = {}
+        self._owner = self._find_owner()
 
     @abstractmethod
     def run(self) -> None:
@@ -144,13 +148,25 @@ class Schedule(ABC):
         started = self.waiting.ready(wait or stops)
         self.supervisors += started
         self._hand_on_replay()
+        for supervisor in [each for each in started if not each.finished]:
+            self.waiting.save(supervisor)  # after that: a shard that died begins again only if a member owns it
         self.end_finished([each for each in started if not each.finished])
         return [each for each in started if not each.finished]
 
+    def watch_replay(self) -> None:
+        """Let shards that died begin again while a member waits for them; members that share them have one owner."""
+        owner = self._find_owner()
+        if owner is not None:
+            owner.watch_replay()
+
     def _hand_on_replay(self) -> None:
         """Give the shards of a shared replay, whose owner has given back its place, to a member that trains."""
-        if self.running and not any(each.topology.owns_replay for each in self.supervisors):
-            self.running[0].own_replay()
+        if self._owner is not None and self.running and self._find_owner() is None:
+            self.running[0].own_replay(self._owner)
+        self._owner = self._find_owner() or self._owner
+
+    def _find_owner(self) -> MemberSupervisor | None:
+        return next((each for each in self.supervisors if each.topology.owns_replay), None)
 
     def end_finished(self, supervisors: Sequence[MemberSupervisor]) -> None:
         """Stop those of these members that have nothing left to do: in a resumed population some have ended before."""

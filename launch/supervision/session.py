@@ -190,22 +190,22 @@ class _Session:
 
     def _supervise(self, topology: Topology, recorder: Recorder, run: RunDirectory) -> MemberSupervisor:
         """Return a member's supervisor, which reads the run's checkpoints and writes to its log."""
-
-        def say_and_log(line: str) -> None:
-            run.log(line)
-            self._say([line])
-
         newest = partial(read_newest, run, topology.member)
         return MemberSupervisor(
             topology,
             recorder,
             run.videos_path,
             newest,
-            say_and_log,
+            partial(self._say_and_log, run),
             partial(self._note_failure, run),
             self._plan.share_replay and topology.member.population > 1,
             None if self._shared is None else self._shared.newest,
+            lambda: self._schedule.watch_replay(),
         )
+
+    def _say_and_log(self, run: RunDirectory, line: str) -> None:
+        run.log(line)
+        self._say([line])
 
     def _note_failure(self, run: RunDirectory, supervisor: MemberSupervisor) -> None:
         """Say at once, on the terminal and in its log, that a member of several has failed."""
@@ -308,6 +308,7 @@ class _Session:
                 self._finish,
                 self._save_now,
                 self._supervise,
+                self._say_and_log,
                 self._choose,
                 self._saved,
             )

@@ -101,3 +101,14 @@ def test_what_arrived_at_a_shard_before_it_began_again_has_arrived():
     # It dies once more and stays away.
     accounts.look(ReplayStats(shards=(shard([(0, 0, 9)], 8), None)))
     assert (accounts.counters()["shards_lost"], accounts.counters()["unrolls_lost/shard"]) == (2.0, 6.0 + 2.0)
+
+
+def test_a_member_that_has_seen_nothing_yet_takes_over_what_another_one_saw():
+    before, after, seen = Accounts(), Accounts(), shard([(0, 0, 9)], 4, died=2)
+    before.look(ReplayStats(shards=(seen, shard([(1, 0, 3)], 3))))
+    newer = shard([(1, 0, 5)], 5)
+    after.look(ReplayStats(shards=(None, newer)))
+    after.take_over(before)
+    assert (after.last_seen(0), after.last_seen(1)) == (seen, newer)
+    after.look(ReplayStats(shards=(shard([], life=1, died=6), newer)))
+    assert after.counters() == {"shards_lost": 1.0, "unrolls_lost/shard": 4.0}, "what died before is not its loss"

@@ -171,6 +171,48 @@ def test_a_member_that_waits_for_a_new_learner_ends_once_it_is_there_and_is_not_
     assert (recovering.finished, other.finished) == ("steps", "steps")
 
 
+class Turn:
+    """Members that wait: one after the other starts, each when one has given back its place."""
+
+    def __init__(self, members, first_save):
+        self.members, self.save, self.is_free = members, first_save, False
+
+    @property
+    def is_empty(self):
+        return not self.members
+
+    def give_back(self, supervisor):
+        self.is_free = True
+
+    def begin(self):
+        return None
+
+    def ready(self, wait):
+        if self.is_empty or not self.is_free:
+            return []
+        self.is_free = False
+        return [self.members.pop(0)]
+
+
+def test_a_member_owns_the_replay_that_its_first_checkpoint_waits_for():
+    members = [Member(0, 100, 100), Member(1, 0, 100), Member(2, 0, 100)]
+    watched, owners = [], []
+    for member in members:
+
+        def own_replay(before, member=member):
+            member.topology.owns_replay = True
+            owners.append(before.number)
+
+        member.own_replay = own_replay
+        member.watch_replay = lambda member=member: watched.append(member.number)
+    turn = Turn(members[1:], lambda supervisor: schedule.watch_replay())
+    schedule = FreeSchedule(members[:1], lambda: False, lambda *what: None, waiting=turn)
+    schedule.run()
+    assert [member.finished for member in members] == ["steps"] * 3
+    assert watched == [1, 2]
+    assert owners == [0, 1], "whoever saw the shards last is asked for what they held"
+
+
 def test_a_save_that_a_dying_learner_spoils_fails_nobody():
     member, saves = Member(0, 0, 100, interval_s=0.0), []
 

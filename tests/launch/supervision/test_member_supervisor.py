@@ -214,3 +214,17 @@ def test_a_learner_hears_how_far_the_run_is_once(supervisor, monkeypatch):
         snapshot = dataclasses.replace(supervisor.recorder.snapshot(), env_steps=env_steps)
         supervisor.prepare_learner(snapshot)
     assert heard == [(Learner.set_progress, share) for share in (0.0, 0.5, 1.0)]
+
+
+def test_who_waits_for_a_part_lets_those_look_after_it_to_whom_it_belongs(supervisor):
+    looks, calls = [], []
+
+    def save():
+        calls.append(len(looks))
+        if len(looks) < 2:
+            raise PortAwayError("shard 0 lost its contents and has not begun again")
+        return "saved"
+
+    waiting = MemberSupervisor(supervisor.topology, supervisor.recorder, meanwhile=lambda: looks.append("looked"))
+    assert waiting.despite_deaths(save) == "saved"
+    assert calls == [0, 1, 2]
