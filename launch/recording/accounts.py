@@ -68,9 +68,13 @@ class Accounts:
                 self._keep(index, part)
 
     def take_over(self, other: Accounts) -> None:
-        """Take the newest statistics of shards that were never seen from the accounts of another member."""
+        """Take the statistics that another member saw, where they are newer than those seen here.
+
+        The one that owns a shared replay looks at it after each save; what was saved later than seen is not used again.
+        """
         for index, part in other._shards.items():
-            if index not in self._shards:
+            seen = self._shards.get(index)
+            if seen is None or (part.life, part.ledger.inserted) > (seen.life, seen.ledger.inserted):
                 self._keep(index, part)
 
     def give_up(self, index: int) -> None:

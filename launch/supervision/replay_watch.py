@@ -168,7 +168,7 @@ class ReplayWatch:
         part = parts[index] if index < len(parts) else None
         seen = self._accounts.last_seen(index)
         if part is not None and (seen is None or part["ledger"]["inserted"] > seen.ledger.inserted):
-            part = None  # what it holds beyond the last statistics could not be accounted for
+            part, why = None, "it is newer than the last statistics, so that unrolls would be unaccounted for"
         self._from[index] = "begins empty" + (f", since what was saved cannot be used: {why}" if why else "")
         if state is not None and part is not None:
             self._from[index] = f"continues from {state.checkpoint.path.name}"

@@ -103,12 +103,26 @@ def test_what_arrived_at_a_shard_before_it_began_again_has_arrived():
     assert (accounts.counters()["shards_lost"], accounts.counters()["unrolls_lost/shard"]) == (2.0, 6.0 + 2.0)
 
 
-def test_a_member_that_has_seen_nothing_yet_takes_over_what_another_one_saw():
-    before, after, seen = Accounts(), Accounts(), shard([(0, 0, 9)], 4, died=2)
-    before.look(ReplayStats(shards=(seen, shard([(1, 0, 3)], 3))))
-    newer = shard([(1, 0, 5)], 5)
-    after.look(ReplayStats(shards=(None, newer)))
+def inserted(num, life=0, died=0):
+    return ReplayStats(LedgerCounts(inserted=num, died=died), num_unrolls=4, life=life)
+
+
+def test_what_another_member_saw_is_taken_over_where_it_is_newer():
+    before, after = Accounts(), Accounts()
+    before.look(ReplayStats(shards=(inserted(9, died=2), inserted(3), inserted(8), inserted(1, life=1))))
+    after.look(ReplayStats(shards=(None, inserted(5), inserted(6), inserted(7))))
     after.take_over(before)
-    assert (after.last_seen(0), after.last_seen(1)) == (seen, newer)
-    after.look(ReplayStats(shards=(shard([], life=1, died=6), newer)))
-    assert after.counters() == {"shards_lost": 1.0, "unrolls_lost/shard": 4.0}, "what died before is not its loss"
+    assert [after.last_seen(index) for index in range(4)] == [
+        inserted(9, died=2),
+        inserted(5),
+        inserted(8),
+        inserted(1, life=1),
+    ]
+
+
+def test_what_died_before_the_shards_were_taken_over_is_not_the_members_loss():
+    before, after = Accounts(), Accounts()
+    before.look(inserted(9, died=2))
+    after.take_over(before)
+    after.look(inserted(0, life=1, died=6))
+    assert after.counters() == {"shards_lost": 1.0, "unrolls_lost/shard": 4.0}

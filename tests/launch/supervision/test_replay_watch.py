@@ -109,7 +109,9 @@ def test_a_shard_begins_with_its_saved_part_unless_that_is_newer_than_its_last_s
     assert (part is not None) is is_used
     if is_used:
         assert part["index"] == 1
-    how = "continues from 000003-step-600" if is_used else "begins empty"
+    too_new = "it is newer than the last statistics, so that unrolls would be unaccounted for"
+    unused = f"begins empty, since what was saved cannot be used: {too_new}"
+    how = "continues from 000003-step-600" if is_used else unused
     assert watched.lost == [("shard_died", f"shard 1 of the replay died: another one {how}")]
 
 
