@@ -102,11 +102,12 @@ def restrict(figure: Figure, options: ReproduceOptions) -> Figure:
     texts = [text.strip() for text in options.arms.split(";") if text.strip()]
     if not texts or not figure.has_runs:
         return figure
-    named = {label for text in texts for label in _labels_of(text, figure)}
-    arms = tuple(arm for arm in figure.arms if arm.label in named)
-    if not arms:
-        labels = "; ".join(arm.label for arm in figure.arms)
-        raise ConfigError([Problem("arms", f"no label of {figure.name} holds {options.arms!r}", f"they are {labels}")])
+    found = {text: _labels_of(text, figure) for text in texts}
+    remedy = f"they are {'; '.join(arm.label for arm in figure.arms)}"
+    wrong = [Problem("arms", f"no label of {figure.name} holds {text!r}", remedy) for text in texts if not found[text]]
+    if wrong:
+        raise ConfigError(wrong)
+    arms = tuple(arm for arm in figure.arms if any(arm.label in labels for labels in found.values()))
     there = {arm.label for arm in arms} | {""}
     rules = tuple(rule for rule in figure.rules if {rule.arm, rule.than} <= there)
     pairs = tuple(pair for pair in figure.pairs if {pair.arm, pair.than} <= there)

@@ -185,6 +185,11 @@ def test_only_some_arms_and_another_environment():
         ConfigError, match="arms: no label of ners/table-2 holds 'SAC'; they are NERS; RANDOM; PER; ERO"
     ):
         restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC"))
+    with pytest.raises(ConfigError) as raised:
+        restrict(load_figure("ners/table-2"), ReproduceOptions(arms="SAC;PER;TD3"))
+    assert [problem.wrong for problem in raised.value.problems] == [
+        f"no label of ners/table-2 holds {text!r}" for text in ("SAC", "TD3")
+    ]
 
 
 def test_a_whole_label_names_its_arm_alone():
