@@ -19,7 +19,7 @@ CALL_DEADLINE_S = 900.0
 
 Save = Callable[[MemberSupervisor, Snapshot], None]
 SaveReplay = Callable[[Sequence[MemberSupervisor]], None]
-"""Saves a shared replay; it receives the supervisors of members that train."""
+"""Saves a shared replay; it receives the supervisors of members that have a place: one that has ended may own it."""
 
 
 class Evolution(Protocol):
@@ -198,7 +198,7 @@ class Schedule(ABC):
             except Exception as error:  # noqa: BLE001 - a failure of one member; raised if it was the last
                 if not self.outlasts(error):
                     self.fail(supervisor, error)
-        self.save_replay(self.running)
+        self.save_replay(self.supervisors)
         self._saved_at = time.monotonic()
 
     @contextmanager

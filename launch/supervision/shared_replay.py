@@ -78,7 +78,7 @@ class SharedReplay:
         Args:
             shards: of the replay.
             env_steps: of the members so far, for the checkpoint's name.
-            supervisors: of the members that train.
+            supervisors: of the members that have a place; the one that owns the shards looks at what was saved.
 
         Raises:
             OutputError: it cannot be written.

@@ -97,7 +97,7 @@ def test_a_replay_of_all_is_saved_after_the_members_that_train():
         lambda supervisor, snapshot: saved.append(supervisor.number),
         save_replay=lambda supervisors: saved.append([each.number for each in supervisors]),
     ).run()
-    assert saved[:4] == [1, [1], 1, [1]]
+    assert saved[:4] == [1, [0, 1], 1, [0, 1]], "the one that has ended owns the replay, whose save it accounts for"
 
 
 def test_an_evaluation_under_way_at_a_members_end_holds_up_nobody_and_is_not_lost():
