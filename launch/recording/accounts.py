@@ -70,7 +70,7 @@ class Accounts:
     def take_over(self, other: Accounts) -> None:
         """Take the statistics that another member saw, where they are newer than those seen here.
 
-        The one that owns a shared replay looks at it after each save; what was saved later than seen is not used again.
+        A shard begins again only with what was saved before it was last seen, and only its owner looks after each save.
         """
         for index, part in other._shards.items():
             seen = self._shards.get(index)

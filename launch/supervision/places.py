@@ -157,20 +157,13 @@ class Places:
             state, lost = restore(run, member)
             if state is not None:
                 member = replace(member, first_incarnation=state.next_incarnation)
-            self._begin(member, run, recorder, state, lost, Budgets(member.config, recorder))
+            topology, starting = self._place(member, recorder)
+            budgets = Budgets(member.config, recorder)
+            self._begun.append(_Begun(run, recorder, topology, state, lost, starting, budgets))
 
-    def _begin(
-        self,
-        member: MemberPlan,
-        run: RunDirectory,
-        recorder: Recorder,
-        state: SavedMember | None,
-        lost: NothingToResumeError | None,
-        budgets: Budgets,
-    ) -> None:
+    def _place(self, member: MemberPlan, recorder: Recorder) -> tuple[Topology, Starting]:
         topology = place_later(member, recorder, self._runtime, self._shared)
-        starting = Starting(topology, member.config.takes_turns)
-        self._begun.append(_Begun(run, recorder, topology, state, lost, starting, budgets))
+        return topology, Starting(topology, member.config.takes_turns)
 
     def ready(self, wait: bool) -> list[MemberSupervisor]:
         """Return the supervisors of members that have started or failed to; with `wait`, of all that were begun."""
@@ -193,20 +186,20 @@ class Places:
             raise  # a full disk concerns all members
         except Exception as reason:  # noqa: BLE001 - kept in the member's outcome, or the member starts again
             error = error or reason
-            if begun.lost is None and begun.starts_again_after(reason):
-                try:
-                    self._start_again(begun, reason)
-                except NoPlaceError as nowhere:
-                    error = nowhere
-                else:
-                    return None
+        if error is not None and begun.starts_again_after(error):
+            try:
+                self._start_again(begun, error)
+                return None
+            except NoPlaceError as nowhere:
+                error = nowhere
         return self._supervised(begun, error)
 
     def _start_again(self, begun: _Begun, reason: Exception) -> None:
         member = begun.topology.member
         self._say(begun.run, f"member {member.number} starts again: {reason}")
         self._release(begun.run, begun.topology)
-        self._begin(member, begun.run, begun.recorder, begun.state, begun.lost, begun.budgets)
+        topology, starting = self._place(member, begun.recorder)
+        self._begun.append(replace(begun, topology=topology, starting=starting))
 
     def _enter(self, begun: _Begun, how: str) -> None:
         """Put what was saved into the components of a member that have started."""

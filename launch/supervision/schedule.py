@@ -104,7 +104,7 @@ class Schedule(ABC):
         self.save_replay = save_replay
         self._saved_at = time.monotonic()
         self._ended_at: dict[int, float] = {}
-        self._owner = self._find_owner()
+        self._owner = self._find_owner()  # the last one, also when it has given back its place
 
     @abstractmethod
     def run(self) -> None:
